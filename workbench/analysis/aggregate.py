@@ -4,7 +4,7 @@ A version may launch several kernels (im2col, then GEMM). Over its launches, cou
 and times add; rates are means weighted by duration (or, where there is none, by
 instructions); what the compiler and the launch fix (registers, block size) has neither
 sum nor mean, so one launch speaks for all. Every number that was made this way says so
-in its `rule`. Launches of a foreign report are samples: `launches.merge_samples` first.
+in its `rule`. Launches of a report may be samples: `launches.side_by_side` first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import weakref
+from bisect import bisect
 from collections import Counter as Bag
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -49,6 +50,11 @@ class LaunchPair(Record, frozen=True):
     old: int | None
     new: int | None
     how: How = "signature"
+
+    @property
+    def matched(self) -> bool:
+        """Whether both sides have it."""
+        return self.old is not None and self.new is not None
 
     def of(self, old: Profile, new: Profile) -> tuple[Launch | None, Launch | None]:
         """The launches."""
@@ -275,8 +281,9 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
        any others, where each side has one such launch left.
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
        are much alike: the most alike first. Then one name in one configuration.
-    4. Where both sides have as many left, what takes longest on either side, if both are among
-       them; in order, where nothing says how long they took. The rest was added or removed.
+    4. Where as many are left on both sides, between the same two kernels or in all: in order, if
+       they have one shape or no time; else what takes longest on either side, if both are among
+       them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -287,12 +294,8 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     matching.alike()
     matching.same("name", lambda x: (x.workload, x.kernel, *x.config), even=True)
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
-    if len(matching.left) == len(matching.right):
-        timed = weights_of(old)[1] and weights_of(new)[1]
-        left, right = _heaviest(old, matching.left), _heaviest(new, matching.right)
-        sides = (left, right) if timed else (matching.left, matching.right)
-        for a, b in list(zip(*sides, strict=False)):
-            matching.take(a, b, "order")
+    matching.in_turn(gaps_of(matching.pairs, matching.left, matching.right))
+    matching.in_turn([(tuple(matching.left), tuple(matching.right))])
     found = matching.pairs
     found += [
         LaunchPair(kernel=old[a].kernel, old=a, new=None, how="removed") for a in matching.left
@@ -304,10 +307,19 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     return tuple(found)
 
 
-def _heaviest(launches: Sequence[Launch], among: Sequence[int]) -> list[int]:
-    """The first launch that weighs most of all, if it is among some."""
-    weights, __ = weights_of(launches)
-    return [at for at in among if weights[at] == max(weights)][:1]
+def gaps_of(
+    pairs: Sequence[LaunchPair], left: Sequence[int], right: Sequence[int]
+) -> list[tuple[list[int], list[int]]]:
+    """Launches of both sides without a partner, by the two pairs that they stand between."""
+    out: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    whole = [(p.old, p.new) for p in pairs if p.old is not None and p.new is not None]
+    for side, own in enumerate((left, right)):
+        known = sorted((pair[side], n) for n, pair in enumerate(whole))
+        for at in own:
+            place = bisect(known, (at, -1))
+            ends = [-1, *(n for __, n in known), -1][place : place + 2]
+            out[tuple(ends)][side].append(at)
+    return list(out.values())
 
 
 class _Matching:
@@ -336,7 +348,7 @@ class _Matching:
 
         `alone`: only where both have it once; `even`: where both have it as often.
         """
-        before, after = _by_key(self.old, self.left, key), _by_key(self.new, self.right, key)
+        before, after = by_key(self.old, self.left, key), by_key(self.new, self.right, key)
         for name, mine in before.items():
             others = after.get(name, [])
             if alone and (len(mine), len(others)) != (1, 1):
@@ -345,6 +357,21 @@ class _Matching:
                 continue
             for a, b in zip(mine, others, strict=False):
                 self.take(a, b, how)
+
+    def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
+        """Match what stands in one gap on both sides, if that is as many launches.
+
+        In order where they have one shape, or no time; else those that take longest of all.
+        """
+        (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
+        for left, right in gaps:
+            pairs = list(zip(left, right, strict=False))
+            alike = all(self.old[a].config == self.new[b].config for a, b in pairs)
+            if timed and too and not alike:
+                pairs = [(before.index(max(before)), after.index(max(after)))]
+            for a, b in pairs if len(left) == len(right) else ():
+                if a in left and b in right:
+                    self.take(a, b, "order")
 
     def alike(self) -> None:
         """Match what is most alike, down to `_ALIKE`."""
@@ -378,9 +405,10 @@ def typeless(signature: str) -> str:
     return re.sub(_NUMBERS, "#", signature)
 
 
-def _by_key(
+def by_key(
     launches: Sequence[Launch], among: Iterable[int], key: Callable[[Launch], Hashable]
 ) -> dict[Hashable, list[int]]:
+    """The positions of launches by a key, in order."""
     out: dict[Hashable, list[int]] = defaultdict(list)
     for position in among:
         out[key(launches[position])].append(position)

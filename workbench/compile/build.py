@@ -27,8 +27,15 @@ import msgspec
 
 from workbench.compile import compilers
 from workbench.compile.compilers import Triton
-from workbench.compile.image import load_image
-from workbench.errors import KernelError, MissingError, UnfitError, UsageError, did_you_mean
+from workbench.compile.image import architecture, load_image
+from workbench.errors import (
+    KernelError,
+    MissingError,
+    UnfitError,
+    UsageError,
+    WorkbenchError,
+    did_you_mean,
+)
 from workbench.gpus import shared_per_block
 from workbench.model import Build, KernelResources, Record, SourceFile
 from workbench.processes.bounds import Deadline
@@ -36,6 +43,7 @@ from workbench.project import Project, cache_folder
 from workbench.specs import Version
 from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
+from workbench.study.lifted import FOLDER, read_lifted
 from workbench.study.mangling import entries, own_name, written
 from workbench.study.signatures import entry_text, shared_arrays
 from workbench.study.sources import include_folders, local_sources
@@ -520,3 +528,13 @@ def _rename(temporary: Path, folder: Path) -> None:
             folder.rename(trash / "entry")
         shutil.rmtree(trash, ignore_errors=True)
     temporary.rename(folder)
+
+
+def compiles(project: Project, version: Version) -> str:
+    """Why a version of a recorded launch does not compile here; empty: it does."""
+    try:
+        lifted = read_lifted(project.kernels / version.study / FOLDER)
+        build(project, version, architecture(lifted))
+    except WorkbenchError as error:
+        return f"{error.message}. {error.hint}"
+    return ""

@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -41,8 +41,6 @@ from workbench.analysis.expectations import (
     find_counter,
     observed_change,
 )
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import counts_change
 from workbench.analysis.times.noise import Chances
 from workbench.analysis.times.regression import (
     MAX_RUNS,
@@ -60,6 +58,9 @@ from workbench.errors import UsageError
 from workbench.language import _, told
 from workbench.model import Estimate, Record, Timing
 from workbench.units import quantity, relative, signed, span
+
+if TYPE_CHECKING:
+    from workbench.programs.compared.program import KernelStep, ProgramDifference
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
 #: exactly, and a slower kernel mostly has more of.
@@ -369,6 +370,8 @@ def check_programs(
         status, message = _program_time(difference, rules.max_regression)
         gates.append(Gate(label, "regression", _("time on the GPU"), status, message))
     if not difference.timed and not difference.moved:
+        from workbench.programs.compared.words import counts_change  # where the feature is
+
         said = counts_change(difference)
         gates.append(Gate(label, "regression", _("counts"), "pass", said))
     if rules.counters or rules.limits or not difference.timed:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -37,6 +38,7 @@ from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.folder import Study
+from workbench.study.launches import ScalarArg
 from workbench.units import digits3, quantity
 
 
@@ -58,6 +60,10 @@ def report_lines(
         if notice.code != "emulated" and notice not in said  # the engine's first line says it
     ]
     return f"{head} {engine.under} -> {path}", *notes
+
+
+#: An access of global memory, in PTX.
+_GLOBAL = re.compile(r"\b(?:ld|st)\.global|\bcp\.async\.c")
 
 
 class Display(Protocol):
@@ -352,9 +358,46 @@ class Experiment:
                 earlier profile is as it was.
         """
         profile, raw = self.engine.profile(subject, options)
-        notices = (*notices, *profile.notices, *_remarks(subject))
+        own = self._not_divisible(subject), _remarks(subject)
+        notices = (*notices, *profile.notices, *own[0], *own[1])
         profile = msgspec.structs.replace(profile, notices=notices)
         return profile, self.store.save(profile, raw)
+
+    def _not_divisible(self, subject: Subject) -> tuple[Notice, ...]:
+        """Tell of multiples of 16 that Triton's compiler, had it known them, would have used."""
+        version, built = subject.version, subject.built
+        if version.kind != "triton" or built is None:
+            return ()
+        (spec,), (launch,) = version.launches, subject.launches
+        even = {
+            text: each.value
+            for text, each in zip(spec.args, launch.args, strict=False)
+            if isinstance(text, str) and isinstance(each, ScalarArg) and each.value
+            if isinstance(each.value, int) and each.value % 16 == 0
+        }
+
+        def accesses(told: Iterable[str]) -> int:
+            other = msgspec.structs.replace(spec, divisible_by_16=tuple(told))
+            made = self.engine.build(msgspec.structs.replace(version, launches=(other,)))
+            return len(_GLOBAL.findall(made.build.ptx)) if made else 0
+
+        now, known = len(_GLOBAL.findall(built.build.ptx)), spec.divisible_by_16
+        every = list(dict.fromkeys((*known, *even)))
+        then = accesses(every) if len(every) > len(known) else now
+        if then >= now:
+            return ()
+        for text in even:
+            less = [each for each in every if each != text]
+            if text not in known and accesses(less) == then:
+                every = less
+        values = ", ".join(f"{text} = {even[text]}" for text in every if text not in known)
+        names = ", ".join(f'"{text}"' for text in every)
+        message = (
+            f"Triton was not told of multiples of 16 ({values}), as a program's call tells it: "
+            f"{now} instructions access global memory instead of {then}. Write divisible_by_16 = "
+            f"[{names}] under [[launch]]."
+        )
+        return (Notice("not-divisible", message),)
 
 
 def _remarks(subject: Subject) -> list[Notice]:

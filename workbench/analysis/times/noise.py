@@ -39,10 +39,8 @@ from workbench.units import listed, quantity
 #: However close repeated captures lie, a change below this share of the default noise
 #: is not called one: captures of one session share their clocks and their addresses.
 _SHARE = 0.1
-#: Of fewer captures, ranges lie apart by chance too often.
-_FEW = 3
-#: A range so many times as wide as the noise is of other inputs.
-_WIDE = 10.0
+#: New over old of what was paired launch by launch, in sum, whichever pair is left out: from, to.
+Steady = tuple[float, float]
 
 
 def noise_of(counter: Counter, old: Number, new: Number, derived: bool = False) -> float:
@@ -64,29 +62,23 @@ def left_noise(
     new: Number,
     spreads: tuple[Spread | None, Spread | None] = (None, None),
     derived: bool = False,
+    steady: Steady | None = None,
 ) -> bool:
     """Whether a change is larger than its noise.
 
     `spreads` are of repeated captures of either side, where there are any; `derived` as for
-    `noise_of`.
+    `noise_of`. Launches with other inputs are far apart on either side, which is no noise: where
+    they are paired, `steady` tells whether they moved without any one of them.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
     if before and after and min(before.n, after.n) >= 2:
-        if _inputs(before, after, noise) and delta > noise:
-            return True
-        return _apart(before, after) and delta > _SHARE * noise
+        if _apart(before, after):
+            return delta > _SHARE * noise
+        low, high = steady or (1.0, 1.0)
+        share = noise / (max(abs(old), abs(new)) or 1.0)
+        return low > 1.0 + share or high < 1.0 - share
     return delta > noise
-
-
-def _inputs(a: Spread, b: Spread, noise: float) -> bool:
-    """Whether ranges of launches with other inputs lie apart, of three or more each.
-
-    A range several times as wide as the noise is no noise: launches differ in what they did, and
-    so it says nothing of where a next one of the same input would lie.
-    """
-    wide = max(a.high - a.low, b.high - b.low) > _WIDE * noise
-    return wide and min(a.n, b.n) >= _FEW and (a.high < b.low or b.high < a.low)
 
 
 def _apart(a: Spread, b: Spread) -> bool:

@@ -17,14 +17,11 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from workbench.analysis.aggregate import main_launch
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import NO_PAIR, KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import ClassRow, step_words
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
-from workbench.analysis.weight import TELLING, Scale
+from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.language import N_, _, ngettext, told
@@ -43,7 +40,6 @@ from workbench.units import (
     span,
     when,
 )
-from workbench.views.sheets.program import told_names
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -193,7 +189,8 @@ def _provenance(comparison: Comparison) -> str:
 def _time(comparison: Comparison) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
-        return Text(_("No time: neither a timing nor a duration on both sides"), style=DIM)
+        no_time = _("No time: neither a timing nor a duration on both sides")
+        return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
     speedup = speed.speedup
     label, style = _("as fast"), "bold"
     if speed.moved:
@@ -703,60 +700,3 @@ def _side(side: tuple[int, Number, float]) -> str:
 
 def _seconds(value: float) -> str:
     return quantity(value, "s") if value else "0"
-
-
-# --- a program's kernel -----------------------------------------------------------------------
-
-#: Counters that are named of a kernel, besides the strip's.
-_KERNEL_COUNTERS = 6
-
-
-def kernel_step_view(
-    step: KernelStep, difference: ProgramDifference, *, width: int
-) -> RenderableType:
-    """What became of a kernel: its time in the program, the sentence, counters, lines."""
-    name = told_names(difference)[difference.rows.index(step.row)]
-    words = step_words(step, difference)
-    head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")
-    parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations)]
-    if step.comparison is None or step.story is None:
-        return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
-    assert step.old is not None and step.new is not None  # with a comparison both are there
-    parts += notes_block([*step.comparison.reasons, *words.warnings, *step.comparison.warnings])
-    if words.launch or words.profiler:
-        parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
-    if not words.sentences:
-        return Group(*parts)
-    for text in words.sentences:
-        parts += [Text(), tied(Text(text))]
-    parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
-    parts += hunks_view(step.old, step.new, step.story, width=width)
-    speakers = main_launch(step.old), main_launch(step.new)
-    if speakers[0] is not None and speakers[1] is not None:
-        labels = f"@{difference.old.name}::{speakers[0].kernel}"
-        labels += f" @{difference.new.name}::{speakers[1].kernel}"
-        whole = _("  all of it: {command}").format(command=f"workbench diff {labels}")
-        parts += [Text(), Text(whole, style=DIM)]
-    return Group(*parts)
-
-
-def _class_rows(rows: Sequence[ClassRow]) -> list[RenderableType]:
-    table = grid("l", "r", "r", "r")
-    for row in rows:
-        if row.before:
-            table.add_row(f"  {row.words}", *row[1:], style=DIM)
-    alone = [Text(f"  {row.words}", style=DIM) for row in rows if not row.before]
-    return [table, *alone] if table.row_count else [*alone]
-
-
-def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
-    """The counters to read first, as `diff` of two versions has them."""
-    table = grid("l", "r", "r", "l")
-    for delta in telling(comparison, story, Scale(old, comparison), _KERNEL_COUNTERS):
-        table.add_row(
-            f"  {_(delta.title)}",
-            quantity(delta.old, delta.unit),
-            quantity(delta.new, delta.unit),
-            f"{delta.difference} {delta.ratio}",
-        )
-    return table

@@ -22,6 +22,7 @@ from workbench.analysis.limits.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.misread import Opinion, opinions
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over, plus, times, total
+from workbench.analysis.plausible import broken
 from workbench.analysis.times.timing import speed_beside
 from workbench.counters import (
     ESTIMATED,
@@ -221,7 +222,8 @@ def _body(
     head = Text(cut(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {_(', ').join(facts)}", style="not bold not underline")
     seconds = opinions(launch)
-    panel = panel_of_launch(launch, profile.device)
+    wrong = bool(broken(profile))
+    panel = None if wrong else panel_of_launch(launch, profile.device)
     bars = _bars(launch, readings, width)
     middle = [*occupancy(readings, seconds), *scheduler(readings)]
     late = [_every_counter(readings), *_of_ptx(launch, readings)] if everything else []
@@ -231,7 +233,7 @@ def _body(
     ways = cache(lambda most, because: headroom(profile, panel, most, because))
     kept = cache(lambda short: memory(readings, profile.device, seconds, short=short))
     hot = cache(lambda limit, counts: hot_lines(profile, launch, limit=limit, counts=counts))
-    ruled = cache(lambda most, words: rules(launch, most, words, everything))
+    ruled = cache(lambda most, words: [] if wrong else rules(launch, most, words, everything))
     blank = Text()
 
     def body(detail: _Fill) -> list[RenderableType]:
