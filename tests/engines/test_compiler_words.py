@@ -243,7 +243,7 @@ def test_serialized_products_are_told_of_the_kernel_that_has_them() -> None:
     build = Build(compiler="nvcc", arch="sm_90a", resources=known, log=log)
     assert list(remarks(build, ["_Z3onePf"])) == []
     wait, loss = remarks(build, ["_Z3twoPf"])
-    assert wait.startswith("two: warpgroup.wait is injected") and wait.endswith("(ptxas, C7517)")
+    assert wait.startswith("two: warpgroup.wait is injected") and wait.endswith("(ptxas, C7517).")
     assert "wgmma.mma_async instructions are serialized" in loss
 
 
