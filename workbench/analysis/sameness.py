@@ -11,8 +11,8 @@ memory are work of the author. What looks like less data, another kernel, or few
 said first (`Doubt.certain` is false), and the step is told all the same.
 
 Launches of one kernel and configuration are counted all together and once, and told only where the
-two agree: a program may run a kernel three times before and four times after. It is one module
-because every doubt is weighed beside the others.
+two agree: a program may run a kernel three times before and four times after.
+It is one module because every doubt is weighed beside the others.
 """
 
 from __future__ import annotations
