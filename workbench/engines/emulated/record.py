@@ -311,9 +311,6 @@ def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str
     out = {
         "launch__registers_per_thread": Metric(value=kernel.registers),
         "launch__shared_mem_per_block_static": Metric(value=kernel.static_shared, unit="byte"),
-        "ptxas__spill_stores": Metric(value=kernel.spill_stores, unit="byte"),
-        "ptxas__spill_loads": Metric(value=kernel.spill_loads, unit="byte"),
-        "ptxas__stack_frame": Metric(value=kernel.stack, unit="byte"),
     }
     if chip is None:
         return out
