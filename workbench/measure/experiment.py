@@ -396,10 +396,9 @@ class Experiment:
 
 def _remarks(subject: Subject) -> list[Notice]:
     """What the compiler did to a version's kernels, as notices of its profile."""
-    built, kernels = subject.built, [each.kernel for each in subject.launches]
-    return [
-        Notice(COMPILER, f"{said}.") for said in (remarks(built.build, kernels) if built else ())
-    ]
+    kernels = [each.kernel for each in subject.launches]
+    said = remarks(subject.built.build, kernels) if subject.built else ()
+    return [Notice(COMPILER, words) for words in said]
 
 
 class Failures:
