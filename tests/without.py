@@ -52,7 +52,7 @@ def delete(feature: Feature, to: Path) -> None:
         groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         packages = "|".join(map(re.escape, groups["optional-dependencies"][feature.extra]))
         _drop(project, rf'{feature.extra} = .*|  "({packages})",')
-    folder = rf"\bworkbench/{feature.name}/|`{feature.name}/"
+    folder = rf"\b(workbench|benchmarks)/{feature.name}\b|`{feature.name}/"
     commands = (*feature.commands, *(rf".* --on {place}" for place in feature.runners))
     names = "|".join((folder, *(rf"(`|^|\$ )workbench {name}\b" for name in commands)))
     for page in (x for x in to.rglob("*.md") if "change" not in x.relative_to(to).parts[0].lower()):
