@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -281,6 +282,26 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
     return None
 
 
+def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
+    """Return the commands for a program in Python that was named to one of CUDA; else ""."""
+    own = itertools.takewhile(lambda word: word != "--", arguments)
+    for word in [*own, error.message.partition(":")[0]]:
+        text = ""
+        if word.endswith(".py") and error.exit_code in (2, 3):
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else ""
+        kind = re.search(r"^\s*(?:import|from)\s+(triton|numba|cupy)\b", text, re.MULTILINE)
+        if kind and "\n---" not in text:  # a version has front matter
+            keeps = f"`workbench capture NAME -- python {word}` keeps their counters"
+            if kind[1] == "cupy":
+                return f"The kernels of {word} are in Python: {keeps} on a machine with a GPU."
+            return (
+                f"The kernels of {word} are in Python: `workbench run -- python {word}` checks "
+                f"them without a GPU, {keeps}."
+            )
+    return ""
+
+
 def _leave(code: int) -> NoReturn:
     """End, and leave nothing in a buffer that Python would fail to write on its way out."""
     try:
@@ -321,6 +342,7 @@ def main(argv: list[str] | None = None) -> int:
     except WorkbenchError as error:
         if debug:
             raise
+        error.hint = _for_python(arguments, error) or error.hint
         _print_error(error, plain=plain)
         _leave(error.exit_code)
     except (KeyboardInterrupt, click.Abort):

@@ -28,6 +28,7 @@ class Feature(NamedTuple):
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
         captures: Module that says what ``@NAME`` means (`workbench.session.captures.Captures`).
         programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
+        starts: Module whose `start_tuned` writes the next version of a tuned one.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -40,6 +41,7 @@ class Feature(NamedTuple):
     tunings: str = ""
     captures: str = ""
     programs: str = ""
+    starts: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -97,6 +99,7 @@ FEATURES: tuple[Feature, ...] = (
         extra="tune",
         documents="documents",
         tunings="page",
+        starts="starting",
     ),
     Feature(
         "exchange",

@@ -379,6 +379,8 @@ def tell(
     `attribution` is the split of the line counters, for the places of hunks; `cause` what made the
     step.
     """
+    if cause.broken:
+        return joined([f"{capital(text)}." for text in cause.broken])
     precise = precision_words(cause.doubts)
     if head := headline(cause.doubts):
         # Of one machine code a difference in time is the machine's, and worth a word.
@@ -392,7 +394,8 @@ def tell(
         precise,
         data_words(cause.doubts),
         # Where there is no time, what was counted comes first; the head of a step says so as well.
-        "" if comparison.speed is None and cause.proofs else _speed(comparison),
+        comparison.partial
+        or ("" if comparison.speed is None and cause.proofs else _speed(comparison)),
         _unseen(comparison),
         _set_of_kernels(comparison),
         _by_kernel(comparison),
@@ -593,7 +596,7 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
         if proof.beside is not None and not is_pipe(proof.beside):
             text += _beside(proof.beside)
     else:
-        text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
+        text = _counted(proof.counter)
         if proof.beside is not None:
             text += _beside(proof.beside)
     # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
@@ -639,9 +642,9 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     if not cause.proofs:
         return ""
     first, rest = cause.proofs[0], cause.proofs[1:]
-    if first.way == "launch":
-        local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
-        return _also(local, hunks) if local is not None else ""
+    local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
+    if local is not None and (first.way == "launch" or not local.counter.old):
+        return _also(local, hunks)
     if comparison["duration"].delta is None:
         return _also(rest[0], hunks) if rest else ""
     if (first.way, *(proof.way for proof in rest[:1])) != ("wait", "occupancy"):
@@ -652,11 +655,15 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
 
 
 def _also(proof: Proof, hunks: Sequence[Hunk]) -> str:
-    text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
-    if proof.counter.id == "local_sectors" and proof.counter.old == 0:
-        why = _("registers spilled, or arrays lie in local memory")
-        text = _("{text} ({why})").format(text=text, why=why)
-    return _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
+    return _("{text}.").format(text=f"{_counted(proof.counter)}{_where(proof, hunks)}")
+
+
+def _counted(delta: Delta) -> str:
+    text = _("{what} {moved}").format(what=delta.title, moved=_moved(delta))
+    if delta.id != "local_sectors" or delta.old != 0:
+        return text
+    why = _("registers spilled, or arrays lie in local memory")
+    return _("{text} ({why})").format(text=text, why=why)
 
 
 def _change(delta: Delta) -> str:

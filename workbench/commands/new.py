@@ -11,12 +11,15 @@ import click
 from workbench.commands.options import Behind
 from workbench.compile.build import compiles
 from workbench.errors import UsageError
+from workbench.features import FEATURES
 from workbench.project import Project, find_project, require_project
 from workbench.session.captures import captures
-from workbench.session.tuned import start_tuned
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.views.text.safe_output import say
+
+#: The feature that makes versions of tuned ones.
+_TUNED = next((each for each in FEATURES if each.starts), None)
 
 
 @click.command(
@@ -32,6 +35,7 @@ from workbench.views.text.safe_output import say
     "--from-tuned",
     "tuned",
     metavar="VERSION",
+    hidden=_TUNED is None,
     help="The version to copy, with the values that `workbench tune` found best.",
 )
 @click.option("--problem", help="With --from-tuned: the problem whose winner is meant.")
@@ -200,10 +204,11 @@ def _start_version(
         _, parent = parse_target(parent, project, study_name)
         source = loaded.version(parent)
     copied = f"a copy of {source.id} ({source.title})"
-    if tuned_for is None:
+    if tuned_for is None or _TUNED is None:
         path = start_version(loaded, project, name, source, title, defines=defines)
     else:
-        path, copied = start_tuned(project, loaded, name, source, tuned_for, title)
+        start = _TUNED.load(_TUNED.starts).start_tuned
+        path, copied = start(project, loaded, name, source, tuned_for, title)
     loaded = view_study(project, study_name)
     loaded.version(name)  # what was written must be readable
     new_id = name.partition("_")[0]

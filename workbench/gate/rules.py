@@ -36,12 +36,10 @@ from msgspec.structs import replace
 from workbench.analysis.compare import Comparison, Delta, doubt
 from workbench.analysis.expectations import (
     BOUNDS,
-    PTX_COUNTED,
     Judgement,
     Verdict,
     find_counter,
     observed_change,
-    of_machine,
 )
 from workbench.analysis.times.noise import Chances
 from workbench.analysis.times.regression import (
@@ -233,8 +231,7 @@ def check_step(
             status, said = "pass", _(", as predicted")
         add("regression", name, status, text + said)
     for name, (sign, bound) in rules.limits.items():
-        machine = of_machine(comparison[name], comparison)
-        add("limit", name, *_limit(machine or comparison[name], sign, bound))
+        add("limit", name, *_limit(comparison[name], sign, bound))
     return tuple(gates)
 
 
@@ -281,17 +278,12 @@ def _time(comparison: Comparison, rules: Rules) -> tuple[Status, str]:
 
 
 def _regression(comparison: Comparison, name: str, allowed: float) -> tuple[Status, str]:
-    counted = comparison[name]
-    machine = of_machine(counted, comparison)
-    delta = machine or counted
+    delta = comparison[name]
     if delta.old is None or delta.new is None:
         return "inconclusive", _("{title} is not known on both sides: {reason}").format(
             title=delta.title, reason=told(delta.reason)
         )
     text = f"{delta.title}: {observed_change(delta)}"
-    text += _(" (of the machine, estimated)") if delta.ncu != counted.ncu else ""
-    if machine is None and _too_bad(delta, allowed):
-        return "inconclusive", f"{text}; {_(PTX_COUNTED)}"
     if why := doubt(delta, partial(_too_bad, allowed=allowed)):
         return "inconclusive", f"{text}; {why}"
     if _too_bad(delta, allowed):

@@ -21,7 +21,6 @@ _KEPT = 3
 _HEAVIER = 1.25
 
 _COLUMNS = {
-    "instructions": "ptx__inst_executed",
     "sectors": "memory_l2_theoretical_sectors_global",
     "sectors_ideal": "memory_l2_theoretical_sectors_global_ideal",
     "wavefronts": "memory_l1_wavefronts_shared",
@@ -35,7 +34,10 @@ def counted(counts: ptxemu.Counts) -> Counted:
         name: round(sum(COLUMNS[column][0](row) for row in counts.rows))
         for name, column in _COLUMNS.items()
     }
-    return Counted(**sums)
+    code = counts.machine_code()
+    known = code is not None and code.complete  # PTX stands in for what is not known
+    issued = code.total if code is not None and known else sum(row.warps for row in counts.rows)
+    return Counted(instructions=round(issued), **sums)
 
 
 @dataclass(slots=True)

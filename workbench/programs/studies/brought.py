@@ -147,6 +147,10 @@ class _Group:
         return sum(kernel.work for kernel in self.kernels)
 
 
+#: Instructions that ptxas has for one chip alone, as ``sm_90a``.
+_ONE_CHIP = re.compile(r"\b(?:wgmma|setmaxnreg|tcgen05)\b")
+
+
 @dataclass(frozen=True)
 class _ProgramSource:
     """The program's file: its text, its own headers, and what its versions are compiled with."""
@@ -504,6 +508,8 @@ def _version(
     folders = [f"-Ikernels/{study}/{each}" for each in source.headers.folders]
     if flags := [*source.flags, *folders]:
         head += pair("flags", flags, 6)
+    if _ONE_CHIP.search(source.whole):
+        head += pair("arch_specific", True)
     if len(sizes.recordings) < count:
         head += pair("requires", " or ".join(f"recording == {at}" for at in sizes.recordings))
         head += pair("requires_why", _("the program did not launch it with that size"))

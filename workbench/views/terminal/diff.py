@@ -189,7 +189,8 @@ def _provenance(comparison: Comparison) -> str:
 def _time(comparison: Comparison) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
-        return Text(_("No time: neither a timing nor a duration on both sides"), style=DIM)
+        no_time = _("No time: neither a timing nor a duration on both sides")
+        return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
     speedup = speed.speedup
     label, style = _("as fast"), "bold"
     if speed.moved:
@@ -361,7 +362,7 @@ def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
             break
     code = min(_MOST_ROWS, _LEAST_ROWS + max(free, 0) // max(len(chapters), 1))
     named = len(old.sources) > 1 or len(new.sources) > 1
-    blocks: list[RenderableType] = []
+    blocks: list[RenderableType] = [] if chapters else _launches(story)
     for chapter, said in zip(chapters, words, strict=True):
         before, after = excerpt(chapter, code)
         file = PurePosixPath(chapter.hunk.new_file or chapter.hunk.old_file).name if named else ""
@@ -615,10 +616,15 @@ def _left_out(left: LeftOut) -> list[Text]:
     return [Text(f"  {left.words}", style=DIM)] if left.words else []
 
 
+def _launches(story: Story) -> list[RenderableType]:
+    """What changed of launches: grid, block, flags, definitions."""
+    told = (launch.words(lambda name: cut(name, 60)) for launch in story.launches)
+    return [Text(capital(each)) for each in told]
+
+
 def _rest(story: Story) -> list[RenderableType]:
     """Links of no hunk: launches, and what nothing explains."""
-    told = [launch.words(lambda name: cut(name, 60)) for launch in story.launches]
-    lines: list[RenderableType] = [Text(capital(each)) for each in told]
+    lines = _launches(story)
     for tie in story.rest.ties:
         head = Text(capital(tie.title.head), style="bold")
         head.append(f"  {tie.title.tail}", style="not bold dim")

@@ -21,7 +21,7 @@ from workbench.analysis.misread import opinions
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage
-from workbench.counters import Missing, catalog, line_metric, read_all
+from workbench.counters import PTX, Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Number, Profile, Timing, line_counters
 from workbench.views.shapes import Json, shaped, show, step
 
@@ -86,7 +86,7 @@ def _hot_lines(profile: Profile) -> show.HotLines | None:
     if hot:
         lines = [_hot_line(profile, launch, counters, line) for line in hot]
         return show.HotLines(by="samples", lines=lines)
-    name = line_metric(launch, catalog()["instructions"]) or ""
+    name = line_metric(launch, catalog()["instructions"]) or PTX
     counted = {key: own.get(name, 0) for key, own in counters.items()}
     whole = sum(counted.values())
     known = [key for key in counted if key[1] > 0 and counted[key]]

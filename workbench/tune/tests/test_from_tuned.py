@@ -75,6 +75,7 @@ def tune(root: Path, *trials: tuple[str, Values, float], engine: str = "gpu") ->
                 problem=problem,
                 median_s=seconds if timed else None,
                 estimate=seconds,
+                verified=(problem,),
             )
             for problem, values, seconds in trials
         ],

@@ -7,13 +7,14 @@ import re
 from msgspec.structs import replace
 
 from workbench.errors import MissingError, UsageError, did_you_mean
-from workbench.ladder.tunings import Trial, Tuning, find, key_of, load, shown_values, with_values
+from workbench.ladder.tunings import Trial, Tuning, find, key_of, load, shown_values
 from workbench.language import _
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import means_device
 from workbench.study.folder import Study, source_hash
 from workbench.study.scaffold import start_version
+from workbench.tune.space import with_values
 from workbench.units import factor
 
 
@@ -35,12 +36,18 @@ def start_tuned(
 
     Raises:
         MissingError: it was never tuned, or not on that problem.
-        UsageError: it has changed since, winners differ and none is chosen, or its own values won.
+        UsageError: it has changed since, winners differ and none is chosen, the winner was not
+            verified, or its own values won.
         DataError: a tuning is damaged.
     """
     tuning = _tuning(project, study, version)
     problem = _problem(tuning, version, problem)
     best = tuning.winners[problem]
+    if not best.verified and not best.why:
+        raise UsageError(
+            f"the winner of {version.id} on {problem} was not verified on every problem",
+            f"`workbench tune {study.name}/{version.id}` does so, with the trials that are kept.",
+        )
     moved = {
         parameter: (tuning.default.get(parameter), value)
         for parameter, value in best.values.items()
