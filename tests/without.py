@@ -2,7 +2,7 @@
 
 Deleted are the feature's folder and its benchmarks, its row in `workbench.features`, its import and
 its base in `workbench.face`, its names in `workbench`, its extra in pyproject.toml, and the lines
-of Markdown that name the folder or one of its commands (of prose the paragraph). No other is touched.
+of Markdown that name the folder or one of its commands (of prose the paragraph), and nothing else.
 """
 
 from __future__ import annotations
