@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from ptxemu import Counts
 from workbench.analysis.limits.occupancy import of_block
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions, Subject, Verdict
@@ -55,6 +58,9 @@ _COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", 
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
 #: Metrics of a unit's cycles begin so; standard errors of a sample that a bound leaves for chance.
 _CYCLES, _ERRORS = "ptx__bound_cycles_", 3.0
+#: Units of which no bound is certain, and instructions whose results any memory or lane decides.
+_UNSURE = ("device_memory", "atomics")
+_ANY = ("ld", "ldu", "atom", "tex", "shfl", "vote", "match", "activemask", "elect", "call")
 
 
 class Sifted(NamedTuple):
@@ -241,8 +247,9 @@ class Sieve:
             if not known or not clock or len(loss) != len(launches):
                 return trial
             units = _units(launch)
+            units["atomics"] = _meeting(done.counts[place])
             # Caches may spare the memory its part, and a sample its blocks that do less.
-            least = max(cycles for unit, cycles in units.items() if unit != "device_memory")
+            least = max(cycles for unit, cycles in units.items() if unit not in _UNSURE)
             off = _ERRORS * max(done.counts[place].error.values(), default=0.0)
             bound += least * max(0.0, 1 - off) / clock
             certain = certain and launch.by_timing is None
@@ -277,7 +284,38 @@ def _counts(
     found = {name: read(launch, name) for name in _COUNTERS}
     return {
         name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)
-    } | {name: units[name[:-2]] / clock * work for name in BUSY.values() if name[:-2] in units}
+    } | {
+        "atomics": units["atomics"] * work,
+        **{name: units[name[:-2]] / clock * work for name in BUSY.values() if name[:-2] in units},
+    }
+
+
+def _meeting(counts: Counts) -> float:
+    """Turns of atomics at one place in global memory, to which all lanes of a launch go.
+
+    It serves one a cycle. A warp's integers go there together.
+    """
+    makers = defaultdict(list)
+    for row in counts.rows:
+        for name in row.instr.writes:
+            makers[name].append(row.instr)
+
+    @cache
+    def one(name: str) -> bool:
+        """Whether a register holds the same for all lanes, whenever it is read."""
+        made = makers[name]
+        known = len(made) == 1 and (made[0].op not in _ANY or "param" in made[0].parts)
+        return known and all(one(each) for each in made[0].reads)
+
+    turns = 0
+    for row in counts.rows:
+        if row.instr.op in ("atom", "red") and row.site.space in ("global", "generic"):
+            base = getattr(row.instr.operands[row.instr.op == "atom"], "base", None)
+            name = getattr(base, "name", "")
+            if one(name) if name.startswith("%") else name:
+                whole = row.instr.parts[-1] in ("u32", "s32", "b32")
+                turns += row.warps if whole else row.on
+    return float(turns)
 
 
 def _together(launch: Launch, units: Mapping[str, float], sms: int) -> float:
@@ -293,7 +331,7 @@ def _number(launch: Launch, name: str) -> float | None:
 
 
 def untold(error: WorkbenchError) -> bool:
-    """Whether an error says nothing of the kernel: the emulator is too slow, or lacks something."""
+    """Whether an error says nothing of a kernel: the emulator is too slow, or lacks something."""
     return isinstance(error, HangError | InconclusiveError | UsageError)
 
 

@@ -30,6 +30,7 @@ from workbench.engines.host.worker_pool import Ending
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import (
     DataError,
+    HangError,
     KernelError,
     MissingError,
     UsageError,
@@ -184,7 +185,7 @@ class Tuner:
             finally:
                 ended = TuningEnded(ended=reason, stopped=now(), gpu_s=self._gpu_s)
                 if self._fault is None:
-                    log.ended(ended)
+                    log.add(ended)
         return load(path)
 
     def profile(self, done: Tuning) -> None:
@@ -226,12 +227,10 @@ class Tuner:
         what = f"{several(many, 'choice')} of {space.words}"
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")
-        last = begin + _SCREENING * budget_s
+        last = begin + _SCREENING * budget_s if self._timing else until
+        done = self._screened(space, search, sieve, last)
         if self._timing:
-            done = self._screened(space, search, sieve, last)
             self._raced(space, until)
-        else:
-            done = self._only_counted(space, search, sieve, until)
         while not self._proved(space):
             if self._timing:
                 self._reopen(space)
@@ -285,20 +284,23 @@ class Tuner:
         return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Try choices on the GPU, each alone, until none is left, or time is over."""
+        """Time (without a GPU count) choices, each alone, until none is left, or time is over."""
         patience = _Patience(self._best(space))
         whole = isinstance(search, Everything)
-        together = 10**9 if whole else _a_round(space)
+        together = 10**9 if whole and self._timing else _a_round(space)
         while time.monotonic() < until:
             asked = self._asked(space, search, together)
             if not asked:
                 return "space"
             sifted = self._sift(space, sieve, asked)
             for first in range(0, len(sifted), _TOGETHER):
-                if time.monotonic() >= until:
+                if not self._timing:
+                    self._count(sifted[first : first + _TOGETHER])
+                elif time.monotonic() < until:
+                    self._screen(space, sifted[first : first + _TOGETHER])
+                else:
                     self._not_run(sifted[first:], "the budget was over")
                     return "budget"
-                self._screen(space, sifted[first : first + _TOGETHER])
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
                 search.tell(values, self._seconds(trial))
@@ -306,9 +308,17 @@ class Tuner:
                 return "converged"
         return "budget"
 
+    def _count(self, sifted: Iterable[Sifted]) -> None:
+        for each in sifted:
+            if each.trial.estimate is None:
+                self._not_run([each], each.trial.why or "no time was left to count it")
+            else:
+                self._keep(replace(each.trial, fate="counted", why=""))
+
     def _best(self, space: Space) -> float | None:
-        times = [each.high_s for each in self._of(space) if each.fate == "timed" and each.high_s]
-        return min(times, default=None)
+        known = ranked(self._of(space))
+        sure = [each.high_s if self._timing else each.estimate for each in known]
+        return min(filter(None, sure), default=None)
 
     def _not_run(self, sifted: Iterable[Sifted], why: str) -> None:
         for each in sifted:
@@ -431,7 +441,7 @@ class Tuner:
                 check, error = None, KernelError(refused.message, refused.hint)
             if error is None:
                 right.add(each.name)
-            elif untold(error) and not self._timing:
+            elif untold(error) and not (self._timing and isinstance(error, HangError)):
                 doubts.append(f"not verified on {each.name}: {first_line(error)}")
             else:
                 fate, line = fate_of(error, check), first_line(error)
@@ -455,25 +465,6 @@ class Tuner:
 
     def _of(self, space: Space) -> list[Trial]:
         return [each for each in self._trials.values() if each.problem == space.problem.name]
-
-    def _only_counted(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Without a GPU: the sieve alone, as long as time is left."""
-        patience, together = _Patience(None), _a_round(space)
-        while time.monotonic() < until:
-            asked = self._asked(space, search, together)
-            if not asked:
-                return "space"
-            for each in self._sift(space, sieve, asked):
-                counted = each.trial.estimate is not None
-                why = "" if counted else each.trial.why or "no time was left to count it"
-                self._keep(replace(each.trial, fate="counted" if counted else "not run", why=why))
-            for values in asked:
-                trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, self._seconds(trial))
-            counts = [each.estimate for each in self._of(space) if each.estimate]
-            if patience.over(min(counts, default=None)) and isinstance(search, Sampled):
-                return "converged"
-        return "budget"
 
     # --- on the GPU, and on the disk --------------------------------------------------------
 
@@ -506,7 +497,7 @@ class Tuner:
     def _keep(self, trial: Trial) -> None:
         self._trials[trial.key] = trial
         try:
-            self._log.trial(trial)
+            self._log.add(trial)
         except WorkbenchError as error:
             self._fault = self._fault or error
             raise

@@ -24,6 +24,7 @@ from workbench.tune.search import Sampled
 from workbench.tune.space import Space
 
 pytestmark = pytest.mark.skipif(not compilers.available(), reason="no compiler is on this machine")
+OPTIONS = RunOptions(seed=1, arch="sm_90")
 WRITE = "if (i < n) y[i] = 2 * x[i];"
 #: Bodies of a kernel, in which a thread does much work.
 STEADY = "float s = 0; for (int k = 0; k < 99; ++k) s += x[(i + k) % n]; if (i < n) y[i] = s;"
@@ -31,31 +32,23 @@ UNEVEN = STEADY.replace("k < 99", "k < blockIdx.x")
 WAITING = "if (i < n) { volatile float *v = y; while (v[0] < 0) { } y[i] = 1.0f; }"
 
 
-def tuning(project: Project, engine: str) -> tuple[Tuner, Space]:
+def tuning(
+    project: Project, engine: str, body: str = WRITE, problem: str = "n7"
+) -> tuple[Tuner, Space]:
     """A tuning that has not begun, of a space of three choices."""
     text = VERSION.replace("[[launch]]", "[defines]\nA = 1\n[tune]\nA = [0, 1, 2]\n[[launch]]")
-    (project.kernels / "double" / "v1_tuned.cu").write_text(
-        text.replace(WRITE, f"(void)A; {WRITE}")
-    )
-    study, options = load_study(project, "double"), RunOptions(seed=1, arch="sm_90")
-    gpu = GpuEngine(project, Where(arch="sm_90"))
-    runner = Experiment(
-        project, study, gpu if engine == "gpu" else EmulatorEngine(project, options)
-    )
-    space = Space(study, study.version("v1"), study.problem("n7"))
-    return Tuner(runner, study.version("v1"), options, SILENT), space
+    (project.kernels / "double" / "v1_tuned.cu").write_text(text.replace(WRITE, f"(void)A; {body}"))
+    study = load_study(project, "double")
+    gpu, counts = GpuEngine(project, Where(arch="sm_90")), EmulatorEngine(project, OPTIONS)
+    runner = Experiment(project, study, gpu if engine == "gpu" else counts)
+    space = Space(study, study.version("v1"), study.problem(problem))
+    return Tuner(runner, study.version("v1"), OPTIONS, SILENT), space
 
 
 def sifted(project: Project, body: str, device: str, problem: str = "n1000") -> Trial:
     """The trial of a choice that was sifted for a device."""
-    text = VERSION.replace("[[launch]]", "[defines]\nA = 1\n[tune]\nA = [1]\n[[launch]]")
-    text = text.replace(WRITE, f"(void)A; {body}")
-    (project.kernels / "double" / "v1_tuned.cu").write_text(text)
-    study = load_study(project, "double")
-    options = RunOptions(seed=1, arch="sm_90")
-    runner = Experiment(project, study, EmulatorEngine(project, options))
-    space = Space(study, study.version("v1"), study.problem(problem))
-    sieve = Sieve(runner, space, options, "sm_90", device, time.monotonic() + 60)
+    tuner, space = tuning(project, "emulator", body, problem)
+    sieve = Sieve(tuner._runner, space, OPTIONS, "sm_90", device, time.monotonic() + 60)
     with mock.patch.object(Sieve, "_verified", return_value=None):
         return sieve.sift([{"A": 1}])[0].trial
 
@@ -147,3 +140,25 @@ def test_a_search_goes_on_from_trials_that_were_counted_or_timed(
     search = tuner._search(space, False)
     assert isinstance(search, Sampled)
     assert search._best == ((told, {"A": 2}) if told else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "turns"),
+    [
+        ("if (i < n) atomicAdd(y, x[i]);", 1000),
+        ("if (i < n) atomicAdd(&y[5], x[i]);", 1000),
+        ("if (i < n) atomicAdd((int*)y, n);", 32),
+        ("if (threadIdx.x == 0) atomicAdd(y, x[0]);", 4),
+        ("for (int k = 0; k < 2; ++k) if (i < n) atomicAdd(y, x[k]);", 2000),
+        ("if (i < n) atomicAdd(&y[i], x[i]);", 0),
+        ("if (i < n) atomicAdd(&y[blockIdx.x], x[i]);", 0),
+        ("if (i < n) atomicAdd(&y[(int)x[i] & 3], 1.0f);", 0),
+        ("for (int k = 0; k < n; k += 500) if (i < n) atomicAdd(&y[k], 1.0f);", 0),
+        ("__shared__ float s; atomicAdd(&s, 1.0f);", 0),
+    ],
+)
+def test_atomics_at_one_address_take_turns(project: Project, body: str, turns: int) -> None:
+    found = sifted(project, body, "h100-80gb-hbm3")
+    assert found.facts["atomics"] == turns and found.estimate
+    assert found.facts["atomics_s"] == pytest.approx(turns / 1.98e9)
+    assert found.bound_s is None or turns < 100 or found.bound_s < found.facts["atomics_s"]
