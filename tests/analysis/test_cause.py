@@ -20,28 +20,23 @@ from workbench.analysis.limits.limit import RESOURCES, Load, Resource
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step
 from workbench.counters import catalog
-from workbench.model import InstructionTable, Metric
+from workbench.model import InstructionTable, Metric, Profile
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 DURATION = "gpu__time_duration.sum"
 
 
+def report(metrics: Mapping[str, float]) -> Profile:
+    """A report of one launch with these metrics."""
+    given = {name: Metric(value=value) for name, value in metrics.items()}
+    return make_profile(launches=(make_launch(metrics=given, instructions=InstructionTable()),))
+
+
 def compared(
     old: Mapping[str, float], new: Mapping[str, float], outside: tuple[float, float] | None = None
 ) -> Comparison:
-    sides = [
-        make_profile(
-            launches=(
-                make_launch(
-                    metrics={name: Metric(value=value) for name, value in metrics.items()},
-                    instructions=InstructionTable(),
-                ),
-            )
-        )
-        for metrics in (old, new)
-    ]
     times = [make_timing(seconds) if seconds else None for seconds in outside or (None, None)]
-    return compare(sides[0], sides[1], old_time=times[0], new_time=times[1])
+    return compare(report(old), report(new), old_time=times[0], new_time=times[1])
 
 
 def side(
@@ -268,22 +263,13 @@ def test_an_unknown_source_is_no_edit() -> None:
 def test_without_a_time_the_counter_is_the_one_that_a_person_names(
     requests: tuple[int, int], sectors: tuple[int, int], tags: tuple[int, int], named: str
 ) -> None:
-    l1 = "l1tex__t_"
-    old, new = (
-        make_profile(
-            launches=(
-                make_launch(
-                    metrics={
-                        f"{l1}requests_pipe_lsu_mem_global_op_ld.sum": Metric(value=requests[at]),
-                        f"{l1}sectors_pipe_lsu_mem_global_op_ld.sum": Metric(value=sectors[at]),
-                        "memory_l1_tag_requests_global": Metric(value=tags[at]),
-                    },
-                    instructions=InstructionTable(),
-                ),
-            )
-        )
-        for at in (0, 1)
-    )
+    load = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+    counts = {
+        load.format("requests"): requests,
+        load.format("sectors"): sectors,
+        "memory_l1_tag_requests_global": tags,
+    }
+    old, new = (report({name: both[at] for name, both in counts.items()}) for at in (0, 1))
     cause = Step(old, new, ("old", "new")).story.cause
     assert cause is not None and cause.proofs[0].counter.id == f"global_load_{named}"
 
@@ -299,15 +285,7 @@ def test_without_a_time_what_was_gained_is_told_beside_what_it_cost() -> None:
 
     def told(first: int) -> str:
         sides = [
-            make_profile(
-                launches=(
-                    make_launch(
-                        metrics={name: Metric(value=both[at]) for name, both in counts.items()},
-                        instructions=InstructionTable(),
-                    ),
-                )
-            )
-            for at in (first, 1 - first)
+            report({name: both[at] for name, both in counts.items()}) for at in (first, 1 - first)
         ]
         return Step(sides[0], sides[1], ("old", "new")).story.sentence
 
@@ -338,17 +316,7 @@ def named(
     """The first proof's counter, and the sentence, of a step that took longer (or back)."""
     base = {DURATION: 1e-3, CYCLES: 1.5e6, INSTRUCTIONS: 1e8}
     late = {**base, DURATION: 1e-3 * slower, CYCLES: 1.5e6 * slower}
-    old, new = (
-        make_profile(
-            launches=(
-                make_launch(
-                    metrics={name: Metric(value=value) for name, value in {**time, **own}.items()},
-                    instructions=InstructionTable(),
-                ),
-            )
-        )
-        for time, own in ((base, before), (late, after))
-    )
+    old, new = report({**base, **before}), report({**late, **after})
     back = Step(new, old, ("new", "old")).story
     assert back.cause.proofs and "No counter" not in back.sentence
     story = Step(old, new, ("old", "new")).story
