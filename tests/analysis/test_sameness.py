@@ -203,8 +203,7 @@ def test_a_better_algorithm_is_not_dead_code() -> None:
     # One multiply-add for every stored word where there were sixty-four.
     once = launch(LOAD, ("FFMA R5, R4, R6, R5", THREADS), ("BAR.SYNC 0x0", THREADS), STORE)
     found = doubts(side(product(64)), side(once))
-    assert kinds(found) == [("arithmetic", False)]
-    assert headline(found) == ""
+    assert found == ()
 
 
 def test_constants_and_conversions_of_halves_are_no_arithmetic() -> None:
@@ -236,7 +235,7 @@ def test_a_smaller_problem() -> None:
     found = doubts(side(product(64), study=""), side(half, study=""))
     assert kinds(found) == [("size", True)]
     # A recorded version ran the problem that it says: it needs less, at most.
-    assert kinds(doubts(side(product(64)), side(half))) == [("arithmetic", False)]
+    assert doubts(side(product(64)), side(half)) == ()
     assert "4.19 M → 524 k arithmetic operations, 131 kB → 32.8 kB stored" in headline(found)
 
 
@@ -311,7 +310,7 @@ def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
     sides = side(fused, plain, plain), side(plain, plain)
     told = headline(doubts(*sides, ("before", "after")))
     assert told == (
-        "Only the set of launches differs: before ran Kernel (B2bGemm) beside kernels that are "
+        "Only the set of launches differs: before ran Kernel<B2bGemm<…>> beside kernels that are "
         "the same on both sides."
     )
     # A page compares what both sides have; it still says what only one of them launched.

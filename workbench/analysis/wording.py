@@ -394,7 +394,8 @@ def tell(
         precise,
         data_words(cause.doubts),
         # Where there is no time, what was counted comes first; the head of a step says so as well.
-        "" if comparison.speed is None and cause.proofs else _speed(comparison),
+        comparison.partial
+        or ("" if comparison.speed is None and cause.proofs else _speed(comparison)),
         _unseen(comparison),
         _set_of_kernels(comparison),
         _by_kernel(comparison),

@@ -69,7 +69,7 @@ def _heat(tuning: Tuning, problem: str, found: Effects) -> View | None:
     first, second = names
     best: dict[tuple[Value, Value], float] = {}
     for trial in tuning.of(problem):
-        seconds, key = score(tuning, trial), (trial.values[first], trial.values[second])
+        seconds, key = score(tuning.engine, trial), (trial.values[first], trial.values[second])
         if seconds:
             best[key] = min(seconds, best.get(key, seconds))
     least = min(best.values())

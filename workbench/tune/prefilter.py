@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.analysis.limits.occupancy import Resources, occupancy
+from workbench.analysis.limits.occupancy import of_block
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions, Subject, Verdict
-from workbench.engines.emulated.chips import device_of
+from workbench.engines.emulated.chips import chip, chips, device_of
 from workbench.engines.emulated.emulation import built_of
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.engines.emulated.record import launch_records, resident
+from workbench.engines.host.job import Check
 from workbench.errors import (
     HangError,
     InconclusiveError,
@@ -37,6 +38,7 @@ from workbench.measure.plan import Combination, UnableError
 from workbench.model import Launch, Problem
 from workbench.processes.bounds import Deadline
 from workbench.specs import Version
+from workbench.store import device_slug
 from workbench.tune.space import Space
 
 #: Seconds that the emulator has for one choice.
@@ -51,6 +53,8 @@ _ENOUGH_WARPS = 0.25
 _COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", "instructions")
 #: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
+#: Metrics of a unit's cycles begin so; standard errors of a sample that a bound leaves for chance.
+_CYCLES, _ERRORS = "ptx__bound_cycles_", 3.0
 
 
 class Sifted(NamedTuple):
@@ -62,13 +66,19 @@ class Sifted(NamedTuple):
 
 
 class Sieve:
-    """Discards choices before a GPU is asked. It compiles for `arch`.
+    """Discards choices before a GPU is asked. It compiles for `arch`, whose `device` they run on.
 
     It verifies and counts no choice after `until`, by `time.monotonic`.
     """
 
     def __init__(
-        self, runner: Experiment, space: Space, options: RunOptions, arch: str, until: float
+        self,
+        runner: Experiment,
+        space: Space,
+        options: RunOptions,
+        arch: str,
+        device: str,
+        until: float,
     ) -> None:
         self._runner, self._space, self._until = runner, space, until
         part = max(1.0, min(EMULATOR_S, (until - time.monotonic()) / 4))
@@ -76,7 +86,9 @@ class Sieve:
         self._emulator = EmulatorEngine(runner.project, short)
         self._smaller: Problem | None = None  # that choices are counted on, if not their own
         self._slow = False  # the smallest problem takes the emulator too long
-        self._device = device_of(arch)
+        same = [each.device for each in map(chip, chips()) if device_slug(each.name) == device]
+        self._device = same[0] if same else device_of(arch)
+        self._certain = bool(same) or self._device.slug == device  # a bound is of that chip
         self._chip = chip_for(self._device)
 
     def sift(
@@ -108,9 +120,7 @@ class Sieve:
             return gone("not run", refusal)
         except UsageError as refusal:
             return gone("does not fit", refusal)
-        trial, why = self._fits(trial, subject)
-        if why:
-            return Sifted(values, None, replace(trial, fate="does not fit", why=why))
+        trial = self._fits(trial, subject)
         if subject.built and subject.built.build.ptx and time.monotonic() < self._until:
             wrong = None if self._slow else self._verified(version)
             if wrong is not None:
@@ -118,8 +128,8 @@ class Sieve:
             trial = self._counted(trial, subject, version)
         return Sifted(values, subject, trial)
 
-    def _fits(self, trial: Trial, subject: Subject) -> tuple[Trial, str]:
-        """The trial with what its launches take of the chip, and why one of them does not fit."""
+    def _fits(self, trial: Trial, subject: Subject) -> Trial:
+        """The trial with what its launches take of the chip."""
         built = subject.built
         known = {each.name: each for each in built.build.resources} if built else {}
         registers, shared, least = 0, 0, None
@@ -132,21 +142,8 @@ class Sieve:
             threads = launch.block[0] * launch.block[1] * launch.block[2]
             taken = kernel.static_shared + launch.dynamic_shared
             registers, shared = max(registers, kernel.registers), max(shared, taken)
-            fits = occupancy(
-                self._chip,
-                Resources(block_size=threads, registers=kernel.registers, shared=taken),
-            )
+            fits = of_block(self._chip, kernel, threads, launch.dynamic_shared)
             least = min(fits.percent / 100, 1.0 if least is None else least)
-            if taken > self._chip.shared_per_block:
-                return trial, (
-                    f"{taken:,} bytes of shared memory a block; the chip has "
-                    f"{self._chip.shared_per_block:,}"
-                )
-            if not fits.blocks:
-                return trial, (
-                    f"{threads} threads of {kernel.registers} registers: not one block fits "
-                    "on an SM"
-                )
             if (work := threads * math.prod(launch.grid)) > most:
                 most = work
                 facts = {
@@ -159,9 +156,8 @@ class Sieve:
                 if sms := self._device.sms:
                     facts["waves"] = math.prod(launch.grid) / (fits.blocks * sms)
         if least is None:
-            return trial, ""
-        found = replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
-        return found, ""
+            return trial
+        return replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
 
     def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
         """Verify on the smallest problem; None: right, or nothing can run it."""
@@ -175,9 +171,9 @@ class Sieve:
             self._emulator.verify([small], verdicts.insert, lambda _: None)
             check, error = verdicts[0].check, verdicts[0].error
             self._slow = isinstance(error, HangError)
-            if error is None or isinstance(error, HangError | InconclusiveError | UsageError):
-                return None  # that the emulator is too slow says nothing of the kernel
-            return ("wrong" if check is not None else "failed"), error
+            if error is None or untold(error):
+                return None
+            return fate_of(error, check), error
         return None
 
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
@@ -230,23 +226,32 @@ class Sieve:
         try:
             with limit.kept(lambda: HangError("counting took too long")):
                 done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
-        except (KernelError, InconclusiveError, UsageError, MemoryError):
+        except (KernelError, InconclusiveError, UsageError) as error:
+            return replace(trial, why=f"not counted: {first_line(error)}")
+        except MemoryError:
             return trial
         built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
-        least = subject.study.bytes(subject.problem)
-        launches = launch_records(done.counts, built, done.module, self._device, least)
+        moved = subject.study.bytes(subject.problem)
+        launches = launch_records(done.counts, built, done.module, self._device, moved)
         bound = estimate = longest = 0.0
         facts = trial.facts
+        certain = self._certain
         for place, launch in enumerate(launches):
-            cycles = _number(launch, "ptx__bound_cycles")
-            if cycles is None or not clock or len(loss) != len(launches):
+            known = _number(launch, "ptx__bound_cycles") is not None
+            if not known or not clock or len(loss) != len(launches):
                 return trial
-            bound += cycles / clock
-            took = _together(launch, sms) / clock * loss[place] * work
+            units = _units(launch)
+            # Caches may spare the memory its part, and a sample its blocks that do less.
+            least = max(cycles for unit, cycles in units.items() if unit != "device_memory")
+            off = _ERRORS * max(done.counts[place].error.values(), default=0.0)
+            bound += least * max(0.0, 1 - off) / clock
+            certain = certain and launch.by_timing is None
+            took = _together(launch, units, sms) / clock * loss[place] * work
             if took > longest:
-                longest, facts = took, trial.facts | _counts(launch, work, clock)
+                longest, facts = took, trial.facts | _counts(launch, units, work, clock)
             estimate += took
-        return replace(trial, bound_s=bound or None, estimate=estimate or None, facts=facts)
+        least_s = bound if certain and bound else None
+        return replace(trial, bound_s=least_s, estimate=estimate or None, facts=facts)
 
     def _sibling(self, version: Version) -> Problem | None:
         """A smaller problem that is large enough to tell choices apart; None: there is none."""
@@ -259,33 +264,44 @@ class Sieve:
         return None
 
 
-def _counts(launch: Launch, work: float, clock: float) -> dict[str, float]:
+def _units(launch: Launch) -> dict[str, float]:
+    """Cycles that each unit is busy with a launch, at its peak."""
+    names = (name for name in launch.metrics if name.startswith(_CYCLES))
+    return {name.removeprefix(_CYCLES): _number(launch, name) or 0.0 for name in names}
+
+
+def _counts(
+    launch: Launch, units: Mapping[str, float], work: float, clock: float
+) -> dict[str, float]:
     """Counters of a launch that tell choices apart, scaled by `work`."""
     found = {name: read(launch, name) for name in _COUNTERS}
-    cycles = {
-        name: _number(launch, f"ptx__bound_cycles_{name.removesuffix('_s')}")
-        for name in BUSY.values()
-    }
     return {
         name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)
-    } | {name: each / clock * work for name, each in cycles.items() if each is not None}
+    } | {name: units[name[:-2]] / clock * work for name in BUSY.values() if name[:-2] in units}
 
 
-def _together(launch: Launch, sms: int) -> float:
+def _together(launch: Launch, units: Mapping[str, float], sms: int) -> float:
     """Cycles of a launch whose units hinder each other: their norm, from which none is left out."""
-    units = [
-        float(metric.value)
-        for name, metric in launch.metrics.items()
-        if name.startswith("ptx__bound_cycles_") and not isinstance(metric.value, str)
-    ]
     sectors = _number(launch, "memory_l2_theoretical_sectors_global") or 0.0
-    units.append(sectors / _SECTORS_A_CYCLE / max(sms, 1))
-    return float(sum(each**_NORM for each in units) ** (1 / _NORM))
+    every = [*units.values(), sectors / _SECTORS_A_CYCLE / max(sms, 1)]
+    return float(sum(each**_NORM for each in every) ** (1 / _NORM))
 
 
 def _number(launch: Launch, name: str) -> float | None:
     metric = launch.metrics.get(name)
     return None if metric is None or isinstance(metric.value, str) else float(metric.value)
+
+
+def untold(error: WorkbenchError) -> bool:
+    """Whether an error says nothing of the kernel: the emulator is too slow, or lacks something."""
+    return isinstance(error, HangError | InconclusiveError | UsageError)
+
+
+def fate_of(error: WorkbenchError | None, check: Check | None) -> Fate:
+    """What becomes of a choice that ran with an error, or a result that was compared."""
+    if isinstance(error, HangError):
+        return "hung"
+    return "wrong" if check is not None and not check.ok else "failed"
 
 
 def first_line(error: WorkbenchError) -> str:

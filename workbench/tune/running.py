@@ -30,7 +30,6 @@ from workbench.engines.host.worker_pool import Ending
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import (
     DataError,
-    HangError,
     KernelError,
     MissingError,
     UsageError,
@@ -48,16 +47,19 @@ from workbench.ladder.tunings import (
     key_of,
     load,
     path_of,
+    ranked,
+    score,
+    shown_values,
     writing,
 )
 from workbench.measure.experiment import Display, Experiment
-from workbench.measure.plan import Combination
+from workbench.measure.plan import Combination, UnableError, by_work
 from workbench.model import Problem
 from workbench.processes.bounds import Deadline
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.sources import source_hash
-from workbench.tune.prefilter import EMULATOR_S, Sieve, Sifted, first_line
+from workbench.tune.prefilter import EMULATOR_S, Sieve, Sifted, fate_of, first_line, untold
 from workbench.tune.search import Everything, Sampled, Search
 from workbench.tune.space import Space
 from workbench.units import quantity, several
@@ -113,7 +115,9 @@ class Tuner:
         self._options, self._display = options, display
         engine = runner.engine
         where = engine.where if isinstance(engine, GpuEngine) else None
+        self._timing = where is not None
         self._arch = where.arch if where else options.arch or DEFAULT_ARCH
+        self._device = device_of(self._arch).slug
         self._hang_s = where.limit.seconds if where else EMULATOR_S
         self._gpu_s: float | None = None
         self._lock = threading.Lock()
@@ -137,13 +141,15 @@ class Tuner:
             first.size <= _COUNTED
             and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
         )
+        if self._timing:
+            self._device = runner.device
         begun = TuningBegun(
             study=runner.study.name,
             version=version.id,
             source_hash=source_hash(runner.project, version),
             problems=tuple(each.name for each in problems),
-            gpu=runner.device if isinstance(engine, GpuEngine) else device_of(self._arch).slug,
-            engine="gpu" if isinstance(engine, GpuEngine) else "emulator",
+            gpu=self._device,
+            engine="gpu" if self._timing else "emulator",
             parameters=dict(first.parameters),
             default=first.default,
             requires=first.requires,
@@ -212,9 +218,8 @@ class Tuner:
         """Tune on one problem, within so many seconds."""
         begin = time.monotonic()
         until = begin + budget_s
-        gpu = isinstance(self._runner.engine, GpuEngine)
-        counting = begin + (_COUNTING if gpu else 1.0) * budget_s
-        sieve = Sieve(self._runner, space, self._options, self._arch, counting)
+        counting = begin + (_COUNTING if self._timing else 1.0) * budget_s
+        sieve = Sieve(self._runner, space, self._options, self._arch, self._device, counting)
         search = self._search(space, whole)
         say = self._display.say
         many = sum(1 for _ in space.every()) if space.size <= _COUNTED else space.size
@@ -222,11 +227,15 @@ class Tuner:
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")
         last = begin + _SCREENING * budget_s
-        if gpu:
+        if self._timing:
             done = self._screened(space, search, sieve, last)
             self._raced(space, until)
         else:
             done = self._only_counted(space, search, sieve, until)
+        while not self._proved(space):
+            if self._timing:
+                self._reopen(space)
+                self._raced(space, until)
         return done
 
     def _search(self, space: Space, whole: bool) -> Search:
@@ -235,10 +244,14 @@ class Tuner:
             random.Random(self._runner.engine.seed).shuffle(every)
             return Everything([space.default] * space.holds(space.default) + every)
         search = Sampled(space, self._runner.engine.seed, [space.default])
-        for trial in self._trials.values():
-            if trial.problem == space.problem.name and trial.fate != "not run":
-                search.tell(trial.values, trial.median_s)
+        for trial in self._of(space):
+            if trial.fate != "not run":
+                search.tell(trial.values, self._seconds(trial))
         return search
+
+    def _seconds(self, trial: Trial | None) -> float | None:
+        """What a search hears of a trial: its time, or the emulator's estimate."""
+        return score("gpu" if self._timing else "emulator", trial)
 
     def _asked(self, space: Space, search: Search, most: int) -> list[Values]:
         """Choices that have not been tried yet."""
@@ -249,7 +262,7 @@ class Tuner:
                 if known is None or known.fate == "not run":
                     found.append(values)
                 else:
-                    search.tell(values, known.median_s)
+                    search.tell(values, self._seconds(known))
         return found
 
     def _sift(self, space: Space, sieve: Sieve, choices: Sequence[Values]) -> list[Sifted]:
@@ -266,8 +279,10 @@ class Tuner:
                     kept.append(each)
         if gone:
             self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} fell away")
-        last = float("inf")
-        return sorted(kept, key=lambda each: each.trial.estimate or last)
+        known = [each for each in kept if each.trial.estimate]
+        known.sort(key=lambda each: each.trial.estimate or 0.0, reverse=True)
+        # What could not be counted keeps its place: nothing says that it is slower.
+        return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
         """Try choices on the GPU, each alone, until none is left, or time is over."""
@@ -286,17 +301,13 @@ class Tuner:
                 self._screen(space, sifted[first : first + _TOGETHER])
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, trial.median_s if trial else None)
+                search.tell(values, self._seconds(trial))
             if patience.over(self._best(space)) and not whole:
                 return "converged"
         return "budget"
 
     def _best(self, space: Space) -> float | None:
-        times = [
-            each.high_s
-            for each in self._trials.values()
-            if each.problem == space.problem.name and each.fate == "timed" and each.high_s
-        ]
+        times = [each.high_s for each in self._of(space) if each.fate == "timed" and each.high_s]
         return min(times, default=None)
 
     def _not_run(self, sifted: Iterable[Sifted], why: str) -> None:
@@ -323,48 +334,36 @@ class Tuner:
         self._say_best(space)
 
     def _say_best(self, space: Space) -> None:
-        name = space.problem.name
-        own = [each for each in self._trials.values() if each.problem == name and each.median_s]
-        right = [each for each in own if each.fate == "timed"]
-        if right:
-            best = min(right, key=lambda each: each.median_s or 0.0)
+        own = [each for each in self._of(space) if each.median_s]
+        for best in ranked(own)[:1]:
             self._display.say(
-                f"{name}: {len(own)} timed, best {quantity(best.median_s, 's')} with "
+                f"{space.problem.name}: {len(own)} timed, best {quantity(best.median_s, 's')} with "
                 f"{key_of(best.values)}"
             )
 
     def _alone(self, sifted: Sifted, ending: Ending) -> None:
         """Keep what became of a choice alone on the GPU."""
-        fate: Fate
         trial, result, error = sifted.trial, ending.result, ending.error
         seconds = result.seconds if result is not None else self._hang_s
         self._spend(seconds)
         trial = replace(trial, gpu_s=seconds)
         check = result.check if result is not None else None
         if error is None and result is not None and result.raced:
+            fate: Fate
             fate, why = ("timed", "") if check else ("dropped", f"{_ALONE_WHY}; not compared")
-            self._keep(_timed(replace(trial, why=why), fate, result.raced[0].samples))
+            trial = replace(trial, why=why, verified=(trial.problem,) if check else ())
+            self._keep(_timed(trial, fate, result.raced[0].samples))
             return
-        fate = "failed"
-        if isinstance(error, HangError):
-            fate = "hung"
-        elif check is not None and not check.ok:
-            fate = "wrong"
-        self._keep(replace(trial, fate=fate, why=first_line(error) if error else ""))
+        why = first_line(error) if error else ""
+        self._keep(replace(trial, fate=fate_of(error, check), why=why))
 
     # --- those that may be the best -----------------------------------------------------
 
     def _raced(self, space: Space, until: float) -> None:
         """Let those that may be the best race in turns; the others are dropped."""
-        name = space.problem.name
-        timed = [
-            each
-            for each in self._trials.values()
-            if each.problem == name and each.fate == "timed" and each.median_s and each.low_s
-        ]
+        name, timed = space.problem.name, ranked(self._of(space), "timed")
         if not timed:
             return
-        timed.sort(key=lambda each: each.median_s or 0.0)
         limit = (timed[0].high_s or 0.0) * (1 + DRIFT)
         racing = [each for each in timed if (each.low_s or 0.0) <= limit][:_MOST_RACING]
         for each in timed:
@@ -405,6 +404,58 @@ class Tuner:
             fate: Fate = "dropped" if raced.dropped else "timed"
             self._keep(_timed(replace(trial, gpu_s=spent, why=why), fate, raced.samples))
 
+    # --- the winner is right ------------------------------------------------------------
+
+    def _proved(self, space: Space) -> bool:
+        """Verify the best choice on every problem of the study, and keep what comes of it.
+
+        False: it is wrong, and another one is the best now.
+        """
+        study, name = self._runner.study, space.problem.name
+        best = next(iter(ranked(self._of(space))), None)
+        if best is None:
+            return True
+        alike = [each for each in self._trials.values() if each.values == best.values]
+        right = {problem for each in alike for problem in each.verified}
+        version, doubts = space.candidate(best.values), []
+        every = {each.name: each for each in (*study.problems_for("verify"), space.problem)}
+        for each in by_work(study, every.values()):
+            if each.name in right:
+                continue
+            try:
+                subject = self._runner.subject(*Combination.of(study, version, each))
+                _, check, error = self._runner.verify([subject])[0]
+            except UnableError:
+                continue
+            except UsageError as refused:  # no chip runs its launch
+                check, error = None, KernelError(refused.message, refused.hint)
+            if error is None:
+                right.add(each.name)
+            elif untold(error) and not self._timing:
+                doubts.append(f"not verified on {each.name}: {first_line(error)}")
+            else:
+                fate, line = fate_of(error, check), first_line(error)
+                lost = replace(best, fate=fate, why=f"it is wrong on {each.name}: {line}")
+                self._keep(lost)
+                choice = shown_values(best.values)
+                self._display.say(f"{choice} does not win on {name}: {lost.why}")
+                return False
+        self._keep(replace(best, verified=tuple(sorted(right)), why="; ".join(doubts)))
+        return True
+
+    def _reopen(self, space: Space) -> None:
+        """Give choices their turn that lost to one which is wrong."""
+        again = []
+        for each in self._of(space):
+            if each.fate == "dropped" and each.verified:
+                self._keep(replace(each, fate="timed", why=""))
+            elif each.fate == "dropped" or (each.fate == "not run" and each.bound_s):
+                again.append(each)
+        self._screen(space, self._again(space, again))
+
+    def _of(self, space: Space) -> list[Trial]:
+        return [each for each in self._trials.values() if each.problem == space.problem.name]
+
     def _only_counted(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
         """Without a GPU: the sieve alone, as long as time is left."""
         patience, together = _Patience(None), _a_round(space)
@@ -414,13 +465,12 @@ class Tuner:
                 return "space"
             for each in self._sift(space, sieve, asked):
                 counted = each.trial.estimate is not None
-                why = "" if counted else "the emulator cannot count it, or no time was left for it"
+                why = "" if counted else each.trial.why or "no time was left to count it"
                 self._keep(replace(each.trial, fate="counted" if counted else "not run", why=why))
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, trial.estimate if trial else None)
-            name = space.problem.name
-            counts = [x.estimate for x in self._trials.values() if x.problem == name and x.estimate]
+                search.tell(values, self._seconds(trial))
+            counts = [each.estimate for each in self._of(space) if each.estimate]
             if patience.over(min(counts, default=None)) and isinstance(search, Sampled):
                 return "converged"
         return "budget"

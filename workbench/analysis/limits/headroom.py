@@ -36,7 +36,7 @@ from workbench.analysis.limits.memory import access_of
 from workbench.analysis.misread import is_misread
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
 from workbench.analysis.plausible import broken
-from workbench.counters import Counter, Missing, catalog, line_metric
+from workbench.counters import PTX, Counter, Missing, catalog, line_metric
 from workbench.gpus import LINE_BYTES, SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
@@ -199,6 +199,8 @@ def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
     table = launch.instructions
     names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
     every, ideal, tags, issued = (_rows(launch, name, "") for name in names)
+    if (ptx := table.columns.get(PTX)) is not None:  # the rows are PTX
+        issued = dict(zip(ptx.rows, ptx.values, strict=True))
     now, least = [Touched()], [Touched()]
     for row, lines in tags.items():
         if accesses and access_of(table.text[row]) not in accesses:

@@ -119,18 +119,6 @@ def test_a_wrong_choice_is_a_fate_and_the_search_goes_on(
     assert wrong["values"]["WORK"] == 1 and "wrong result" in wrong["why"]
 
 
-def test_a_choice_that_is_wrong_at_one_size_may_win_at_another(
-    stand_in: Callable[[str], None], tuned: Callable[..., Any]
-) -> None:
-    stand_in("wrong v1@1-plain")  # of more than 100 elements
-    code, found, err = tuned("--problem", "n1000", "--problem", "n7")
-    assert code == 0, err
-    best = {each["problem"]: each["best"]["values"]["WORK"] for each in found["winners"]}
-    assert best == {"n1000": 2, "n7": 1}
-    fast = [each for each in found["trials"] if each["values"] == {"WORK": 1, "MODE": "plain"}]
-    assert {each["problem"]: each["fate"] for each in fast} == {"n1000": "wrong", "n7": "timed"}
-
-
 @pytest.mark.parametrize(("manner", "fate"), [("crash", "failed"), ("die", "failed")])
 def test_a_choice_that_crashes_costs_itself_alone(
     stand_in: Callable[[str], None], tuned: Callable[..., Any], manner: str, fate: str
