@@ -49,7 +49,8 @@ def said(old: Launch, new: Launch) -> str:
 
 @pytest.mark.parametrize("more", [2, 1000])
 def test_more_blocks_that_do_as_much_are_another_size(more: int) -> None:
-    once, times = {DRAM: 1e6}, {DRAM: 1e6 * more}
+    once: dict[str, Any] = {DRAM: 1e6}
+    times: dict[str, Any] = {DRAM: 1e6 * more}
     words = said(launch(1e-3, 1e6, **once), launch(0.9e-3 * more, 1e6 * more, 100 * more, **times))
     assert words.startswith("Not the same work: another size: 100 blocks of 128 threads")
     assert "0.900 × a block" in words

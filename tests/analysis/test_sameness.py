@@ -219,6 +219,14 @@ def test_a_side_that_writes_nothing() -> None:
     assert "new writes nothing to global memory (old: 131 kB)" in headline(found)
 
 
+def test_one_kernel_of_several_that_no_longer_stores_its_result() -> None:
+    first = msgspec.structs.replace(product(64), kernel="first")
+    dead = msgspec.structs.replace(launch(LOAD, ("EXIT", THREADS)), kernel="first")
+    other = launch(LOAD, ("FMUL R5, R4, R4", THREADS), STORE)
+    found = doubts(side(first, other), side(dead, other), ("old", "new"))
+    assert "new first writes nothing to global memory (old first: 131 kB)" in headline(found)
+
+
 @pytest.mark.parametrize("writer", ["UTMASTG.2D [UR4], [UR8]", "RED.E.ADD.F32 [R8.64], R5"])
 def test_bulk_copies_and_atomics_may_have_written_what_no_store_did(writer: str) -> None:
     other = launch(LOAD, ("FFMA R5, R4, R6, R5", 64 * THREADS), (writer, 32))
@@ -331,25 +339,6 @@ def test_a_debug_build_by_its_notice() -> None:
     old = side(product(64), notices=(Notice(code="debug-build", message="built with -G"),))
     assert kinds(doubts(old, side(product(64))))[0] == ("debug", True)
     assert [doubt.kind for doubt in doubts(old, old)] == ["same-code"]
-
-
-def test_a_debug_build_by_its_local_memory() -> None:
-    def built(instructions: int, local: int) -> Profile:
-        counts = {
-            "smsp__inst_executed.sum": instructions,
-            "smsp__sass_inst_executed_op_local_ld.sum": local,
-            "smsp__sass_inst_executed_op_local_st.sum": local,
-        }
-        return side(make_launch(metrics=make_metrics(**counts)))
-
-    debug, plain = built(13_000, 1_500), built(1_000, 0)
-    (found,) = doubts(debug, plain, ("v1", "v2"))
-    assert found.words == (
-        "v1, it seems (-G): 13 times the instructions, 23% of them on local memory"
-    )
-    # Spills make a kernel slow, but not thirteen times as long.
-    spilled = built(2_000, 230)
-    assert "debug" not in [doubt.kind for doubt in doubts(spilled, plain)]
 
 
 @cache

@@ -110,11 +110,7 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
     for a, b, answer in tuple(_beside):
         if a is old and b is new:
             return answer
-    if old.study and new.study:
-        pairs = pair_launches(old.launches, new.launches)
-        answer = SideBySide(old=old, new=new, pairs=pairs, each=(old, new))
-    else:
-        answer = _of_reports(old, new)
+    answer = _laid(old, new)[0] if old.study and new.study else _of_reports(old, new)
     _beside.append((old, new, answer))
     return answer
 
@@ -123,7 +119,7 @@ def _of_reports(old: Profile, new: Profile) -> SideBySide:
     """All launches; without those that have no counterpart where they are much of the work."""
     both, groups = _laid(old, new)
     apart = _strangers(both)
-    loads = [_weights(x.launches, relative=False) for x in (both.old, both.new)]
+    loads = [_loads(x.launches) for x in both.each]
     longer = int(sum(loads[1]) > sum(loads[0]))
     covered = 1 - sum(loads[longer][n] for n in apart[longer]) / (sum(loads[longer]) or 1.0)
     if covered >= _COVERED:
@@ -148,6 +144,8 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     """Two profiles beside each other, and the positions of every launch's samples."""
     sides = old.launches, new.launches
     groups, twins = _samples(sides)
+    if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
+        return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
     each = [
         [_mean([side[at] for at in group]) for group in own]
         for side, own in zip(sides, groups, strict=True)
@@ -167,35 +165,27 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             if len(first) > 1 and [twins.get(at) for at in first] == second:
                 launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
-    known = [
-        n
-        for own, times in zip(each, often, strict=True)
-        for x, n in zip(own, times, strict=True)
-        if x.profiled
-    ]
-    unit = gcd(*known) or 1
+    rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
+    unit = gcd(*(n for side in rows for x, n in side if x.profiled)) or 1
     counted = [
         [
             structs.replace(multiplied(x, n // unit), samples=x.samples) if n > unit else x
-            for x, n in zip(own, times, strict=True)
+            for x, n in side
         ]
-        for own, times in zip(each, often, strict=True)
+        for side in rows
+    ]
+    profiles = [
+        structs.replace(profile, launches=tuple(own))
+        for profile, own in zip((old, new, old, new), (*counted, *each), strict=True)
     ]
     answer = SideBySide(
-        old=_with(old, counted[0]),
-        new=_with(new, counted[1]),
+        old=profiles[0],
+        new=profiles[1],
         pairs=pairs,
-        each=(_with(old, each[0]), _with(new, each[1])),
+        each=(profiles[2], profiles[3]),
         steady=tuple(steady),
     )
     return answer, groups
-
-
-def _with(profile: Profile, launches: Sequence[Launch]) -> Profile:
-    same = len(launches) == len(profile.launches)
-    if same and all(a is b for a, b in zip(launches, profile.launches, strict=True)):
-        return profile
-    return structs.replace(profile, launches=tuple(launches))
 
 
 def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
@@ -535,30 +525,26 @@ class KernelChange(Record, frozen=True):
 def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
     """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
     rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    whole: list[tuple[Launch | None, Launch | None]] = []
     steady: list[Mapping[str, Steady]] = []
     for n, pair in enumerate(both.pairs):
         a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
-            whole.append(pair.of(both.old, both.new))
             steady.append(both.steady[n] if both.steady else {})
-    for side, x in both.alone:
-        whole.append((None, x) if side else (x, None))
-        rows.append((*whole[-1], None))
-        steady.append({})
+    rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
         for a, b, __ in rows
     ]
-    weights = _weights([a for a, __ in whole]), _weights([b for __, b in whole])
+    loads = _loads([row[0] for row in rows]), _loads([row[1] for row in rows])
+    whole = [sum(own) or 1.0 for own in loads]
     return tuple(
         _change(
             row,
             _sides_named(called[n], row[0], row[1]),
-            (weights[0][n] + weights[1][n]) / 2,
-            next((x for x in map(steady[n].get, catalog()["duration"].names) if x), None),
+            (loads[0][n] / whole[0] + loads[1][n] / whole[1]) / 2,
+            steady[n] if n < len(steady) else {},
         )
         for n, row in enumerate(rows)
     )
@@ -576,29 +562,29 @@ def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> 
     )
 
 
-def _weights(launches: Sequence[Launch | None], *, relative: bool = True) -> list[float]:
-    """How much each launch is; `relative`: as a part (0-1) of its side."""
+def _loads(launches: Sequence[Launch | None]) -> list[float]:
+    """How much each launch is, as often as it ran."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
-    found = [next(known) if x is not None and x.profiled else 0.0 for x in launches]
-    return [value / (sum(found) or 1.0) for value in found] if relative else found
+    return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]
 
 
 def _change(
     row: tuple[Launch | None, Launch | None, LaunchPair | None],
     names: tuple[str, str],
     weight: float,
-    steady: Steady | None,
+    steady: Mapping[str, Steady],
 ) -> KernelChange:
     a, b, pair = row
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
     before, after = (spread(x, duration) if x is not None else None for x in (a, b))
+    ratio = next((steady[name] for name in duration.names if name in steady), None)
     moved = (
         seconds[0] is not None
         and seconds[1] is not None
-        and left_noise(duration, seconds[0], seconds[1], (before, after), steady=steady)
+        and left_noise(duration, seconds[0], seconds[1], (before, after), steady=ratio)
     )
     return KernelChange(
         name_old=names[0],
@@ -643,13 +629,13 @@ def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
 def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     """The pair of kernels whose registers and waves stand for the comparison.
 
-    The one whose duration changed most; where none left its noise (or has no duration), the
-    one that carries most of both sides. None where no kernel is on both sides.
+    The one whose duration changed most in all; where none left its noise (or has no duration),
+    the one that carries most of both sides. None where no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
     moved = [change for change in matched if change.moved and change.change_s is not None]
     if moved:
-        return max(moved, key=lambda change: abs(change.change_s or 0.0))
+        return max(moved, key=lambda change: abs(change.change_s or 0.0) * min(change.samples))
     return max(matched, key=lambda change: change.weight, default=None)
 
 

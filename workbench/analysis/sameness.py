@@ -11,8 +11,9 @@ memory are work of the author. What looks like less data, another kernel, or few
 said first (`Doubt.certain` is false), and the step is told all the same.
 
 Launches of one kernel and configuration are counted all together and once, and told only where the
-two agree: a program may run a kernel three times before and four times after. It is one module
-because every doubt is weighed beside the others.
+two agree: a program may run a kernel three times before and four times after.
+
+It is one module because every doubt is weighed beside the others.
 """
 
 from __future__ import annotations
@@ -24,11 +25,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Literal
 
-from workbench.analysis.aggregate import COMPILED, LADDER, Recent, main_launch, value_of
+from msgspec import structs
+
+from workbench.analysis.aggregate import (
+    COMPILED,
+    LADDER,
+    Recent,
+    likeness,
+    main_launch,
+    value_of,
+)
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
-    Measure,
     all_arithmetic,
     amounts_of,
     each_once,
@@ -39,7 +48,7 @@ from workbench.analysis.limits.roofline import (
     stored_bytes,
 )
 from workbench.analysis.naming import titles
-from workbench.analysis.optional import over, plus
+from workbench.analysis.optional import over
 from workbench.counters import PTX
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
@@ -74,13 +83,8 @@ _SAME_INSTRUCTIONS = 0.1
 _AS_MUCH = 1.25
 #: Elements that a thread may load at once.
 _WIDEST = 16.0
-#: How launches are matched that look like nothing on the other side.
-_BY_PLACE = ("order", "added", "removed")
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
-#: Local accesses per instruction of a debug build, at least; of the other side, at most; and
-#: how many times the instructions of the other side it executes. Spills alone stay below.
-_DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
 _WORD = 4
 #: A format of numbers is told where it is this part of a side's operations, and (but for products
 #: of matrices) of what its lanes execute; and gone where less than `_VANISHED` of it is left.
@@ -195,20 +199,6 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
             labels=labels[built.index(True)]
         )
         return Doubt(kind="debug", words=words)
-    if any(built):
-        return None
-    local = [_per_instruction(side) for side in sides]
-    counts = [_total(side, "instructions") for side in sides]
-    for debug, plain in ((0, 1), (1, 0)):
-        heavy, light, more = local[debug], local[plain], over(counts[debug], counts[plain])
-        if heavy is None or light is None or more is None:
-            continue
-        if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and more >= _BLOWN_UP:
-            words = _("{labels}, it seems (-G): {more:.0f} times the instructions, ").format(
-                labels=labels[debug], more=more
-            )
-            words += _("{heavy:.0f}% of them on local memory").format(heavy=100 * heavy)
-            return Doubt(kind="debug", words=words)
     return None
 
 
@@ -224,13 +214,6 @@ def _built_for_debugging(profile: Profile) -> bool:
     return bool(_DEBUG_FLAGS & set(flags)) or any(
         notice.code == DEBUG_BUILD for notice in profile.notices
     )
-
-
-def _per_instruction(profile: Profile) -> float | None:
-    """Local loads and stores per instruction."""
-    amounts = [_total(profile, name) for name in ("local_loads", "local_stores", "instructions")]
-    loads, stores, instructions = amounts
-    return over(plus(loads, stores), instructions)
 
 
 # --- problems ----------------------------------------------------------------------
@@ -378,10 +361,15 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt
     )
     if found is None and not (one[0] == one[1] and all(one[0])):
         data = _data(sides, stored)
-        if all(amounts.changed >= _AS_MUCH for amounts in data):
-            least = _OTHER_SIZE if data else _WIDEST
-            found = _other_size(sides, operations, stored) or _other_launch(sides, least, labels)
-        found = found or _other_kernel(sides) or _other_data(sides, operations)
+        same = any(amounts.changed < _AS_MUCH for amounts in data)
+        least = math.inf if same else _OTHER_SIZE if data else _WIDEST
+        found = (
+            (None if same else _other_size(sides, operations, stored))
+            or _other_launch(sides, least, labels)
+            # Counterparts of a program do one job.
+            or (None if labels[0].startswith("@") else _other_kernel(sides))
+            or _other_data(sides, operations)
+        )
     return found
 
 
@@ -441,22 +429,18 @@ def _other_launch(
 
 
 def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """Another kernel in the place of the one that takes most of the time, with other results."""
-    both = side_by_side(*sides)
-    old, new = (main_launch(side) for side in (both.old, both.new))
-    like = [pair.of(both.old, both.new) for pair in both.pairs if pair.how not in _BY_PLACE]
-    if old is None or new is None or any(old is a or new is b for a, b in like):
+    """One kernel in the place of another that moves more or fewer bytes: perhaps other work."""
+    launches = [measured(side) for side in sides]
+    named = [{launch.kernel for launch in side} for side in launches]
+    if list(map(len, named)) != [1, 1] or likeness(launches[0][0], launches[1][0]):
         return None
-    for measure in (stored_bytes, partial(value_of, counter="dram_write_bytes")):
-        wrote = _between(old, new, measure)
-        if wrote is not None and wrote.changed >= _OTHER_SIZE:
-            words = _("another kernel, {old} → {new}, with {wrote} written").format(
-                old=old.kernel, new=new.kernel, wrote=_moved(wrote, "byte")
-            )
-            return Doubt(kind="size", words=words, certain=False)
-        if wrote is not None and min(wrote.once) > 0:
-            return None
-    return None
+    moved = amounts_of(sides, _dram_bytes)
+    if moved is None or moved.changed < _OTHER_SIZE:
+        return None
+    words = _("another kernel, {old} → {new}, with {moved} of device memory").format(
+        old=launches[0][0].kernel, new=launches[1][0].kernel, moved=_moved(moved, "byte")
+    )
+    return Doubt(kind="size", words=words, certain=False)
 
 
 def _dotted(launch: Launch) -> str:
@@ -518,47 +502,41 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """One side reads nothing from global memory, by its instructions and by what the L2 gave."""
-    loaded, read = (
-        amounts_of(sides, loaded_bytes),
-        amounts_of(sides, partial(value_of, counter="l2_read_sectors")),
-    )
-    if loaded is None or read is None or (loaded.together[0] > 0) == (loaded.together[1] > 0):
+    loaded = amounts_of(sides, loaded_bytes)
+    read = amounts_of(sides, partial(value_of, counter="l2_read_sectors"))
+    text = N_("{labels} reads nothing from global memory ({labels2}: {there})")
+    idle = None if read is None else int(read.once[1] < read.once[0])
+    if idle is None or read is None or read.once[idle] > _VANISHED * read.once[1 - idle]:
         return None
-    idle = 0 if not loaded.together[0] else 1
-    if read.once[idle] > _VANISHED * read.once[1 - idle]:
-        return None
-    there = quantity(loaded.once[1 - idle], "byte")
-    words = _("{labels} reads nothing from global memory ({labels2}: {there})").format(
-        labels=labels[idle], labels2=labels[1 - idle], there=there
-    )
-    return Doubt(kind="input", words=words)
+    return _nothing(loaded, labels, text, "input")
 
 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A side that stores nothing, in all or in a kernel that does on the other side."""
     both = side_by_side(*sides)
-    found = [("", amounts_of(sides, stored_bytes))]
+    found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
     for pair in both.pairs:
-        old, new = pair.of(*both.each)
-        if old is not None and new is not None and pair.how in ("signature", "name"):
-            found.append((new.kernel, _between(old, new, stored_bytes)))
-    for kernel, stored in found:
-        if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
-            continue
-        idle = 0 if not stored.together[0] else 1
-        there = quantity(stored.once[1 - idle], "byte")
-        words = _("{labels} writes nothing to global memory ({labels2}: {there})").format(
-            labels=joined([labels[idle], kernel]), labels2=labels[1 - idle], there=there
-        )
-        return Doubt(kind="output", words=words)
-    return None
+        if pair.matched and pair.how in ("signature", "name"):
+            launches = zip(both.each, pair.of(*both.each), strict=True)
+            old, new = (structs.replace(x, launches=(y,)) for x, y in launches if y is not None)
+            names = joined([labels[0], pair.kernel]), joined([labels[1], pair.kernel])
+            stored = amounts_of((old, new), stored_bytes)
+            found.append(_nothing(stored, names, _NO_STORE, "output"))
+    return next(filter(None, found), None)
 
 
-def _between(old: Launch, new: Launch, measure: Measure) -> Amounts | None:
-    before, after = measure(old), measure(new)
-    if before is None or after is None:
+_NO_STORE = N_("{labels} writes nothing to global memory ({labels2}: {there})")
+
+
+def _nothing(
+    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind
+) -> Doubt | None:
+    if amounts is None or (amounts.together[0] > 0) == (amounts.together[1] > 0):
         return None
-    return Amounts((before, after), (before, after))
+    idle = 0 if not amounts.together[0] else 1
+    there = quantity(amounts.once[1 - idle], "byte")
+    words = _(text).format(labels=labels[idle], labels2=labels[1 - idle], there=there)
+    return Doubt(kind=kind, words=words)
 
 
 def _vanished(
@@ -748,10 +726,6 @@ def _moved(amounts: Amounts, unit: str = "") -> str:
 
 def _close(a: float, b: float, part: float) -> bool:
     return abs(a - b) <= part * max(abs(a), abs(b))
-
-
-def _total(profile: Profile, counter: str) -> float | None:
-    return each_once(profile, lambda launch: value_of(launch, counter))
 
 
 def _threads(launch: Launch) -> float | None:

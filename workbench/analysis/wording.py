@@ -517,15 +517,21 @@ _SEEN = 3
 
 
 def _set_of_kernels(comparison: Comparison) -> str:
-    """The kernels that came and went, where most of the change is theirs."""
-    change = comparison["duration"].delta
-    if change is None or not comparison["duration"].moved:
+    """The kernels that came and went, where most of the change is theirs, or much of a report's."""
+    duration = comparison["duration"]
+    change = duration.delta if duration.moved else 0.0
+    if change is None or duration.old is None or duration.new is None:
         return ""
     apart = [one for one in comparison.kernels if not one.matched and not one.alone]
     # Where a kernel was not, it took no time; where its time was not taken, nothing adds up.
     parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
     net = total(parts)
-    if net is None or net * change <= 0 or abs(net) < _MOSTLY * abs(change):
+    if net is None or not parts:
+        return ""
+    mostly = net * change > 0 and abs(net) >= _MOSTLY * abs(change)
+    foreign = not (comparison.new.version or comparison.new.of_program)
+    much = max(abs(part or 0.0) for part in parts) >= _UNEXPLAINED * max(duration.old, duration.new)
+    if not mostly and not (foreign and much):
         return ""
     gone = _functions([(one.name_old, one.old_s) for one in apart if one.old_s])
     come = _functions([(one.name_new, one.new_s) for one in apart if one.new_s])
@@ -534,7 +540,9 @@ def _set_of_kernels(comparison: Comparison) -> str:
         for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
         if names
     ]
-    if any(one.matched for one in comparison.kernels):
+    if not mostly:
+        text = _("The set of kernels differs as well: {kernels}.")
+    elif any(one.matched for one in comparison.kernels):
         text = _("Most of it is in the set of kernels: {kernels}.")
     # Of more than are named the words say how many there are.
     elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:

@@ -110,7 +110,8 @@ def command(
         raise UsageError(
             "--problem chooses among the winners of a tuning", "Add --from-tuned VERSION."
         )
-    if tuned is not None and (version is None or parent is not None or begins or kernel or defines):
+    other = parent is not None or begins or kernel or defines
+    if tuned is not None and (_TUNED is None or version is None or other):
         raise UsageError(
             "--from-tuned makes one version of another",
             "Write workbench new v5 --from-tuned v4, and leave out --from and the like.",

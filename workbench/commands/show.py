@@ -64,7 +64,7 @@ def command(
         return
     if is_program(target) and selection.launch is None:
         refuse_for_program(target, memory=memory)
-        _print_sheet(captures(target).table(session, target, everything=all_), format_)
+        _print_sheet(captures(target).table(session, target, all_), format_)
         return
     large = whole_large_report(target)
     if large is not None and selection.launch is None and not all_ and (seen := installed()):

@@ -62,8 +62,12 @@ Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
 _LOCK_S = 1.0
-#: Counts of a unit of the SMs -> the fact that says how long it takes for them at its peak (s).
-BUSY = {"shared_wavefronts": "shared_memory_s", "instructions": "issue_slots_s"}
+#: Counts of a unit -> the fact that says how long it takes for them at its peak (s).
+BUSY = {
+    "shared_wavefronts": "shared_memory_s",
+    "instructions": "issue_slots_s",
+    "atomics": "atomics_s",
+}
 #: What a choice is called behind its version's name, unless it is too long or odd for a file.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
@@ -288,24 +292,14 @@ class TuningLog:
     def __init__(self, root: Path, name: str) -> None:
         self._root, self._name = root, name
 
-    def trial(self, trial: Trial) -> None:
-        """Keep a trial; it is on the disk when this returns.
+    def add(self, line: Trial | TuningEnded) -> None:
+        """Keep a trial, or how the run ended; it is on the disk when this returns.
 
         Raises:
             MissingError: no space, no permission. What was kept before is as it was.
         """
-        self._add(_TuningLine(trial=trial))
-
-    def ended(self, ended: TuningEnded) -> None:
-        """Keep how the run ended.
-
-        Raises:
-            MissingError: as `trial`.
-        """
-        self._add(_TuningLine(ended=ended))
-
-    def _add(self, line: _TuningLine) -> None:
-        append_file(self._root, self._name, _encoded(line))
+        made = _TuningLine(trial=line) if isinstance(line, Trial) else _TuningLine(ended=line)
+        append_file(self._root, self._name, _encoded(made))
 
 
 @contextlib.contextmanager

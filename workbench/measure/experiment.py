@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -375,21 +375,15 @@ class Experiment:
             if isinstance(text, str) and isinstance(each, ScalarArg) and each.value
             if isinstance(each.value, int) and each.value % 16 == 0
         }
-
-        def accesses(told: Iterable[str]) -> int:
-            other = msgspec.structs.replace(spec, divisible_by_16=tuple(told))
-            made = self.engine.build(msgspec.structs.replace(version, launches=(other,)))
-            return len(_GLOBAL.findall(made.build.ptx)) if made else 0
-
-        now, known = len(_GLOBAL.findall(built.build.ptx)), spec.divisible_by_16
-        every = list(dict.fromkeys((*known, *even)))
-        then = accesses(every) if len(every) > len(known) else now
+        known = spec.divisible_by_16
+        every = tuple(dict.fromkeys((*known, *even)))
+        if every == known:
+            return ()
+        other = msgspec.structs.replace(spec, divisible_by_16=every)
+        better = self.engine.build(msgspec.structs.replace(version, launches=(other,)))
+        now, then = (len(_GLOBAL.findall(each.build.ptx)) for each in (built, better) if each)
         if then >= now:
             return ()
-        for text in even:
-            less = [each for each in every if each != text]
-            if text not in known and accesses(less) == then:
-                every = less
         values = ", ".join(f"{text} = {even[text]}" for text in every if text not in known)
         names = ", ".join(f'"{text}"' for text in every)
         message = (
@@ -402,10 +396,9 @@ class Experiment:
 
 def _remarks(subject: Subject) -> list[Notice]:
     """What the compiler did to a version's kernels, as notices of its profile."""
-    built, kernels = subject.built, [each.kernel for each in subject.launches]
-    return [
-        Notice(COMPILER, f"{said}.") for said in (remarks(built.build, kernels) if built else ())
-    ]
+    kernels = [each.kernel for each in subject.launches]
+    said = remarks(subject.built.build, kernels) if subject.built else ()
+    return [Notice(COMPILER, words) for words in said]
 
 
 class Failures:

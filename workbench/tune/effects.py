@@ -336,6 +336,7 @@ _COUNTS = {
     ),
     "global_sectors": ("global sectors", "global sectors {old} → {new} ({times})"),
     "instructions": (N_("instructions"), "instructions {old} → {new} ({times})"),
+    "atomics": (N_("atomics at one address"), "atomics at one address {old} → {new} ({times})"),
 }
 #: The same of what a choice takes.
 _TAKES = {

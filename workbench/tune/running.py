@@ -1,8 +1,7 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference where they may be the best, unless their bound already lies above
-the best time. Those that may be the best then race in turns, with the stopping rule of
+and compared with the reference where they may be the best. Those that may be the best then race in turns, with the stopping rule of
 `workbench time`. Each trial is kept as it ends.
 """
 
@@ -30,6 +29,7 @@ from workbench.engines.host.worker_pool import Ending
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import (
     DataError,
+    HangError,
     KernelError,
     MissingError,
     UsageError,
@@ -79,8 +79,6 @@ _TOGETHER, _TENTH, _FEW = 16, 10, 4
 _PATIENCE, _BETTER = 4, 0.01
 #: Most that race in turns.
 _MOST_RACING = 12
-#: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
-_BOUND_SURE = 0.9
 #: A choice alone: as few samples as have an interval, and a graph where a launch is short. The
 #: clock is not waited for long: those whose times lie near each other take turns afterwards.
 _ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, settle_s=1.0, graph_below_s=50e-6)
@@ -184,7 +182,7 @@ class Tuner:
             finally:
                 ended = TuningEnded(ended=reason, stopped=now(), gpu_s=self._gpu_s)
                 if self._fault is None:
-                    log.ended(ended)
+                    log.add(ended)
         return load(path)
 
     def profile(self, done: Tuning) -> None:
@@ -226,12 +224,10 @@ class Tuner:
         what = f"{several(many, 'choice')} of {space.words}"
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")
-        last = begin + _SCREENING * budget_s
+        last = begin + _SCREENING * budget_s if self._timing else until
+        done = self._screened(space, search, sieve, last)
         if self._timing:
-            done = self._screened(space, search, sieve, last)
             self._raced(space, until)
-        else:
-            done = self._only_counted(space, search, sieve, until)
         while not self._proved(space):
             if self._timing:
                 self._reopen(space)
@@ -285,20 +281,23 @@ class Tuner:
         return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Try choices on the GPU, each alone, until none is left, or time is over."""
+        """Time (without a GPU count) choices, each alone, until none is left, or time is over."""
         patience = _Patience(self._best(space))
         whole = isinstance(search, Everything)
-        together = 10**9 if whole else _a_round(space)
+        together = 10**9 if whole and self._timing else _a_round(space)
         while time.monotonic() < until:
             asked = self._asked(space, search, together)
             if not asked:
                 return "space"
             sifted = self._sift(space, sieve, asked)
             for first in range(0, len(sifted), _TOGETHER):
-                if time.monotonic() >= until:
+                if not self._timing:
+                    self._count(sifted[first : first + _TOGETHER])
+                elif time.monotonic() < until:
+                    self._screen(space, sifted[first : first + _TOGETHER])
+                else:
                     self._not_run(sifted[first:], "the budget was over")
                     return "budget"
-                self._screen(space, sifted[first : first + _TOGETHER])
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
                 search.tell(values, self._seconds(trial))
@@ -306,29 +305,27 @@ class Tuner:
                 return "converged"
         return "budget"
 
+    def _count(self, sifted: Iterable[Sifted]) -> None:
+        for each in sifted:
+            if each.trial.estimate is None:
+                self._not_run([each], each.trial.why or "no time was left to count it")
+            else:
+                self._keep(replace(each.trial, fate="counted", why=""))
+
     def _best(self, space: Space) -> float | None:
-        times = [each.high_s for each in self._of(space) if each.fate == "timed" and each.high_s]
-        return min(times, default=None)
+        known = ranked(self._of(space))
+        sure = [each.high_s if self._timing else each.estimate for each in known]
+        return min(filter(None, sure), default=None)
 
     def _not_run(self, sifted: Iterable[Sifted], why: str) -> None:
         for each in sifted:
             self._keep(replace(each.trial, fate="not run", why=why))
 
     def _screen(self, space: Space, sifted: Sequence[Sifted]) -> None:
-        """Check and time choices, each alone; those whose bound is above the best are spared."""
-        best = self._best(space)
-        todo = []
-        for each in sifted:
-            bound = each.trial.bound_s
-            if best is not None and bound is not None and bound * _BOUND_SURE > best:
-                least, took = quantity(bound, "s"), quantity(best, "s")
-                words = f"it takes at least {least} by its counts; the best takes {took}"
-                self._not_run([each], words)
-            else:
-                todo.append(each)
+        """Check and time choices, each alone."""
         self._on_gpu(
-            [[each] for each in todo],
-            replace(_ALONE, ceiling_s=best),
+            [[each] for each in sifted],
+            replace(_ALONE, ceiling_s=self._best(space)),
             lambda field, ending: self._alone(field[0], ending),
         )
         self._say_best(space)
@@ -431,7 +428,7 @@ class Tuner:
                 check, error = None, KernelError(refused.message, refused.hint)
             if error is None:
                 right.add(each.name)
-            elif untold(error) and not self._timing:
+            elif untold(error) and not (self._timing and isinstance(error, HangError)):
                 doubts.append(f"not verified on {each.name}: {first_line(error)}")
             else:
                 fate, line = fate_of(error, check), first_line(error)
@@ -449,31 +446,12 @@ class Tuner:
         for each in self._of(space):
             if each.fate == "dropped" and each.verified:
                 self._keep(replace(each, fate="timed", why=""))
-            elif each.fate == "dropped" or (each.fate == "not run" and each.bound_s):
+            elif each.fate == "dropped":
                 again.append(each)
         self._screen(space, self._again(space, again))
 
     def _of(self, space: Space) -> list[Trial]:
         return [each for each in self._trials.values() if each.problem == space.problem.name]
-
-    def _only_counted(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Without a GPU: the sieve alone, as long as time is left."""
-        patience, together = _Patience(None), _a_round(space)
-        while time.monotonic() < until:
-            asked = self._asked(space, search, together)
-            if not asked:
-                return "space"
-            for each in self._sift(space, sieve, asked):
-                counted = each.trial.estimate is not None
-                why = "" if counted else each.trial.why or "no time was left to count it"
-                self._keep(replace(each.trial, fate="counted" if counted else "not run", why=why))
-            for values in asked:
-                trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, self._seconds(trial))
-            counts = [each.estimate for each in self._of(space) if each.estimate]
-            if patience.over(min(counts, default=None)) and isinstance(search, Sampled):
-                return "converged"
-        return "budget"
 
     # --- on the GPU, and on the disk --------------------------------------------------------
 
@@ -506,7 +484,7 @@ class Tuner:
     def _keep(self, trial: Trial) -> None:
         self._trials[trial.key] = trial
         try:
-            self._log.trial(trial)
+            self._log.add(trial)
         except WorkbenchError as error:
             self._fault = self._fault or error
             raise

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import Trial, Tuning, find, key_of, load, shown_values
-from workbench.language import _
+from workbench.language import _, told
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import means_device
@@ -87,7 +87,8 @@ def _told(tuning: Tuning, version: Version, problem: str, best: Trial) -> str:
         said += _(": {times} the speed of its own values")
         times = default.median_s / best.median_s
     values = shown_values(best.values)
-    return said.format(version=version.id, values=values, problem=problem, times=factor(times))
+    line = said.format(version=version.id, values=values, problem=problem, times=factor(times))
+    return f"{line}; {told(best.why)}" if best.why else line
 
 
 def _tuning(project: Project, study: Study, version: Version) -> Tuning:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean
+from statistics import fmean, median
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from workbench.analysis.compare import Comparison
 from workbench.analysis.launches import merged_by_work
 from workbench.analysis.story import Step, Story
 from workbench.analysis.times.noise import mean_change, mean_interval
+from workbench.analysis.times.timing import median_interval, minimum_samples
 from workbench.counters import catalog
 from workbench.errors import InconclusiveError
 from workbench.language import _
@@ -210,7 +211,9 @@ class ProgramDifference(Record, frozen=True):
         old, new = (together_s(side.survey, steady=self.steady) for side in both)
         if not old or not new:
             return None
-        return _kind_time(old, new, alone=self.steady or min(len(old), len(new)) < 2)
+        if not self.steady:
+            return _kind_time(old, new, alone=min(len(old), len(new)) < 2)
+        return _middle_change(_middle(old), _middle(new))
 
     @property
     def spans(self) -> tuple[Estimate, Estimate] | None:
@@ -220,7 +223,7 @@ class ProgramDifference(Record, frozen=True):
         found = [side.survey.steady.spans_ns for side in self.whole if side.survey.steady]
         if not all(found):
             return None
-        old, new = (mean_interval([1e-9 * ns for ns in side]) for side in found)
+        old, new = (_middle([1e-9 * ns for ns in side]) for side in found)
         return old, new
 
     @property
@@ -390,6 +393,24 @@ def _part(old: Survey, new: Survey, on_gpu: tuple[bool, ...]) -> KindTime:
     )
     # Iterations of one run know nothing of how much another run would differ.
     return _kind_time(before, after, alone=old.steady is not None, exact=not old.timed)
+
+
+def _middle(samples: Sequence[float]) -> Estimate:
+    """The median of iterations, where one that the host held up counts as one; its interval."""
+    if len(samples) >= minimum_samples():
+        return median_interval(samples)
+    middle = median(samples)
+    return Estimate(value=middle, low=middle, high=middle, n=1)
+
+
+def _middle_change(old: Estimate, new: Estimate) -> KindTime:
+    """The change of a median: it moved where the intervals lie apart by more than noise."""
+    noise = catalog()["duration"].noise * max(old.value, new.value)
+    low, high = new.low - old.high, new.high - old.low
+    change = Estimate(value=new.value - old.value, low=low, high=high, n=min(old.n, new.n))
+    return KindTime(
+        old=old, new=new, change_s=change, moved=abs(change.value) > noise and low * high > 0
+    )
 
 
 def _kind_time(
@@ -666,7 +687,8 @@ _DISAGREE = 0.1
 class Disagreement(Record, frozen=True):
     """Launches under the profiler tell another story than those of the program, in `words`.
 
-    `against`: even the direction differs, so that nothing may be told of the profiler's.
+    `against`: even the direction differs, or that one side did not change, so that nothing may be
+    told of the profiler's.
     """
 
     words: str
@@ -685,9 +707,11 @@ def _doubt(
     else:
         ratio = (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
     told = comparison.speed.speedup
-    against = comparison.speed.moved and (told - 1) * (ratio - 1) < 0
+    moved, apart = comparison.speed.moved, abs(math.log(told / ratio)) > math.log1p(_DISAGREE)
+    # As fast under the profiler explains no change of the program's either.
+    against = (told - 1) * (ratio - 1) < 0 if moved else apart
     words = [near.lacking] if near.lacking else []
-    if abs(math.log(told / ratio)) > math.log1p(_DISAGREE):
+    if apart:
         why = _("ncu runs every launch alone and empties the caches before it")
         if difference.old.survey.way == "ncu":
             why = _("few launches were looked at closely, and all were timed")

@@ -316,7 +316,7 @@ def beside_words(difference: ProgramDifference) -> str:
     if (spans := difference.spans) is not None and not together and not _waits(difference):
         begins = " → ".join(quantity(side.value, "s") for side in spans)
         busy = [
-            quantity(100 * gpu.value / side.value, "%")
+            quantity(100 * min(gpu.value / side.value, 1.0), "%")
             for gpu, side in zip(difference.totals, spans, strict=True)
         ]
         ratio = spans[0].value / max(spans[1].value, 1e-12)

@@ -111,3 +111,25 @@ def test_sizes_of_one_configuration_are_not_tried() -> None:
         for work in side.survey.works
     )
     assert tuning(replace(side.survey, works=works)) is None
+
+
+@pytest.mark.parametrize("held_up", [0, 1, 3])
+def test_iterations_that_the_host_holds_up_hide_no_change(held_up: int) -> None:
+    """Ranks take 5.7 and 4.7 ms together; some iterations waited half a second for the host."""
+    sides = [capture(f"ddp_straggler-{name}") for name in ("before", "after")]
+    for place, side in enumerate(sides):
+        assert side.survey.steady is not None
+        spans = side.survey.steady.spans_ns
+        late = (500_000_000,) * held_up + spans[held_up:]
+        sides[place] = with_steady(side, spans_ns=late)
+    found = compare_programs(sides[0], sides[1]).together
+    assert found is not None and found.moved and found.change_s.high < 0
+    assert found.old.value == pytest.approx(5.7e-3, rel=0.02) and 0 < found.old.low < found.old.high
+    assert found.new.value == pytest.approx(4.7e-3, rel=0.02) and 0 < found.new.low < found.new.high
+
+
+def test_few_iterations_have_no_interval() -> None:
+    old, new = (capture(f"ddp_straggler-{name}") for name in ("before", "after"))
+    few = with_steady(old, spans_ns=(5_700_000, 5_800_000, 900_000_000))
+    found = compare_programs(few, new).together
+    assert found is not None and found.old.low == found.old.high == pytest.approx(5.8e-3)

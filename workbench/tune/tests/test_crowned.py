@@ -65,9 +65,8 @@ def large(project_file: Callable[[str, str, str], None]) -> str:
     return "n1000000"
 
 
-def emulated(tuned: Callable[..., Any], source: str, *words: str) -> tuple[int, Any, str]:
-    code, found, err = tuned(source, "--engine", "emulator", "--no-profile", *words)
-    return code, found, err
+def emulated(tuned: Callable[..., Any], source: str, *words: str) -> Any:
+    return tuned(source, "--engine", "emulator", "--no-profile", *words)
 
 
 RIGHT = "y[i] = 2 * x[i];"
@@ -96,6 +95,9 @@ def test_half_of_the_output_is_never_written_and_the_next_best_wins(
     (wrong,) = [each for each in found["trials"] if each["fate"] == "wrong"]
     assert wrong["values"] == {"block": "128"} and wrong["why"].startswith("it is wrong on n1000: ")
     assert "block=128 does not win on n1000000: it is wrong on n1000" in err
+    assert found["cliffs"] == [] and found["effects"][0]["tried"] == 1  # it did half of the work
+    _, out, _ = cli("tune", "v1", "--engine", "emulator", "--no-profile", "--problem", large)
+    assert f"v1: block=128 does not win on {large}: it is wrong on n1000: " in flat(out)
     code, _, err = cli("new", "v2", "--from-tuned", "v1")
     assert code == 2 and "has the best values of its space already" in err
 
@@ -156,18 +158,6 @@ def test_a_problem_that_a_version_refuses_is_passed_over(tuned: Callable[..., An
 
 
 @compiled
-def test_a_wrong_choice_says_nothing_of_times(
-    tuned: Callable[..., Any], cli: Cli, large: str
-) -> None:
-    """It did half of the work: neither an effect nor a cliff is measured from it."""
-    code, found, err = emulated(tuned, HALF, "--problem", large)
-    assert code == 0, err
-    assert found["cliffs"] == [] and found["effects"][0]["tried"] == 1
-    _, out, _ = cli("tune", "v1", "--engine", "emulator", "--no-profile", "--problem", large)
-    assert f"v1: block=128 does not win on {large}: it is wrong on n1000: " in flat(out)
-
-
-@compiled
 def test_what_was_broken_off_before_it_was_verified_makes_no_version(
     tuned: Callable[..., Any], cli: Cli, project: Project
 ) -> None:
@@ -188,24 +178,14 @@ WORK = VERSION.replace("[[launch]]", "[defines]\nWORK = 3\n[tune]\nWORK = [1, 2,
 WORK = WORK.replace("float *y, int n) {", "float *y, int n) {  // WORK")
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_CLOCK", "0.0002 0.002")
-    monkeypatch.setenv("FAKE_SEED", "1")
-
-
-def on_gpu(tuned: Callable[..., Any], *words: str) -> tuple[int, Any, str]:
-    code, found, err = tuned(WORK, *THERE, "--no-profile", *words)
-    return code, found, err
-
-
-@pytest.mark.usefixtures("clock")
 def test_the_fastest_that_is_wrong_on_another_problem_does_not_win(
-    stand_in: Callable[[str], None], tuned: Callable[..., Any]
+    stand_in: Callable[[str], None], tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that it beat have their turn again."""
+    monkeypatch.setenv("FAKE_CLOCK", "0.0002 0.002")
+    monkeypatch.setenv("FAKE_SEED", "1")
     stand_in("wrong v1@1")  # of more than 100 elements
-    code, found, err = on_gpu(tuned, "--problem", "n7")
+    code, found, err = tuned(WORK, *THERE, "--no-profile", "--problem", "n7")
     assert code == 0, err
     (winner,) = found["winners"]
     assert winner["best"]["values"] == {"WORK": 2}

@@ -176,7 +176,7 @@ def test_what_was_not_timed_takes_no_part_and_the_emulator_has_estimates() -> No
 # --- cliffs --------------------------------------------------------------------------------------
 
 #: As many of each on both sides.
-ALIKE = {"shared_wavefronts": 1e6, "global_sectors": 1e6, "instructions": 1e6}
+ALIKE = {"shared_wavefronts": 1e6, "global_sectors": 1e6, "instructions": 1e6, "atomics": 1e6}
 
 
 def line(*seconds: float, **facts: Callable[[int], Any]) -> Tuning:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -293,31 +291,6 @@ def test_wrong_usage(
 ) -> None:
     found, out, err = cli("tune", *words)
     assert found == code and says in err and not out
-
-
-def test_what_is_killed_in_the_middle_goes_on(
-    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, count = append_file, 0
-
-    def killed(root: Path, name: str, data: bytes) -> None:
-        nonlocal count
-        count += b'"timed"' in data
-        if count == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(root, name, data)
-
-    monkeypatch.setattr(record, "append_file", killed)
-    child = os.fork()
-    if not child:
-        tuned()
-        os._exit(0)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    monkeypatch.undo()
-    monkeypatch.chdir(project.root)
-    before = kept(project)
-    assert before.ended == "interrupted"
-    assert before.fates == {"timed": 1, "not compiled": 3}
 
 
 # --- winner and runner-up, profiled --------------------------------------------------------------
