@@ -44,7 +44,6 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.programs.standin.memo": "when two launches are one",
     "workbench.programs.standin.recording": "a launch kept with its memory, apart from runs",
     "workbench.programs.standin.server": "the protocol, and the threads that speak it",
-    "workbench.session.reports": "not loaded for versions",
     "workbench.session.source_lookup": "not loaded where all sources are known",
     "workbench.tune.search": "optuna is loaded by it alone",
     "workbench.views.html.ladders": "what a ladder's pages are made of, apart from what plans them",
