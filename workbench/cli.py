@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -17,7 +18,7 @@ from typing import NoReturn
 import click
 
 from workbench import __version__, language
-from workbench.errors import MissingError, WorkbenchError, did_you_mean
+from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
 from workbench.features import FEATURES
 from workbench.language import _, told
 from workbench.views.text.safe_output import complain, say, write
@@ -52,6 +53,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     for name, (module, text) in commands.items()
 }
 
+
+#: Commands whose exit code is a verdict on code that they run, and that might end the process.
+_JUDGING = {"check", "verify"}
 
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
@@ -288,6 +292,18 @@ def _leave(code: int) -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
+    if argv is None and not _JUDGING.isdisjoint(arguments) and hasattr(signal, "sigwaitinfo"):
+        from workbench.processes.verdict import awaited
+
+        code = awaited(lambda: main(arguments))
+        if code is None:
+            error = UsageError(
+                "the process ended without a verdict",
+                "study.py, or code that it uses, ends it (`os._exit`, `exec`).",
+            )
+            _print_error(error, plain="--json-errors" in arguments)
+            sys.exit(error.exit_code)
+        return code
     debug = "--debug" in arguments
     # Options of ours stand before the command; behind it they may be another program's.
     ours = itertools.takewhile(
