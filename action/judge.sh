@@ -71,6 +71,7 @@ else
   [[ -n "$ENGINE" ]] && words+=("--engine=$ENGINE")
   [[ -n "$AGAINST" ]] || AGAINST="$(merge_base)" || code=$?
   words+=("--against=$AGAINST")
+  [[ "${ACCEPT:-}" == true ]] && words+=(--accept)
 fi
 if ((code == 0)); then
   quietly workbench check "${words[@]}" "${also[@]}" -- "${versions[@]}" || code=$?
