@@ -229,8 +229,14 @@ def test_instructions_are_the_machines() -> None:
     gate = found["regression", "instructions"]
     assert gate.status == "pass"
     assert gate.message == "Instructions executed: −6.0% (of the machine, estimated)"
-    back = told(counted("v2", 1222, ptx__inst_executed=1035), counted("v3"))
-    assert back["regression", "instructions"].status == "fail"
+    few = counted("v2", 1222, ptx__inst_executed=1035)
+    for most, status in (
+        (1300, "pass"),
+        (1400, "pass"),
+        (1500, "fail"),
+    ):  # 15% may be the estimate's
+        gate = told(few, counted("v3", most))["regression", "instructions"]
+        assert gate.status == status
     without = told(counted("v2", None), counted("v3", None, ptx__inst_executed=1035))
     gate = without["regression", "instructions"]
     assert gate.status == "inconclusive" and "PTX was counted" in gate.message
