@@ -10,7 +10,6 @@ import io
 import itertools
 import os
 import re
-import signal
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -21,6 +20,7 @@ from workbench import __version__, language
 from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
 from workbench.features import FEATURES
 from workbench.language import _, told
+from workbench.processes.verdict import awaited
 from workbench.views.text.safe_output import complain, say, write
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
@@ -292,18 +292,13 @@ def _leave(code: int) -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
-    if argv is None and not _JUDGING.isdisjoint(arguments) and hasattr(signal, "sigwaitinfo"):
-        from workbench.processes.verdict import awaited
-
+    if argv is None and not _JUDGING.isdisjoint(arguments):
         code = awaited(lambda: main(arguments))
         if code is None:
-            error = UsageError(
-                "the process ended without a verdict",
-                "study.py, or code that it uses, ends it (`os._exit`, `exec`).",
-            )
+            hint = "study.py, or code that it uses, ends it (`os._exit`, `exec`)."
+            error = UsageError("the process ended without a verdict", hint)
             _print_error(error, plain="--json-errors" in arguments)
-            sys.exit(error.exit_code)
-        return code
+        return error.exit_code if code is None else code
     debug = "--debug" in arguments
     # Options of ours stand before the command; behind it they may be another program's.
     ours = itertools.takewhile(

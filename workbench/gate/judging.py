@@ -373,21 +373,18 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
         old = load_study(before.project, study.name)
     except UsageError:
         return []  # nothing of it could be verified then
-    known = [each for each in old.versions if each in study.versions]
     said = [
-        f"tolerance {each.tolerance_of(name):g}"
-        for name in known
-        if old.tolerance_of(name) < study.tolerance_of(name)
-        for each in (old, study)
-    ][:2]
-    problems = [name for name, each in old.problems.items() if study.problems.get(name) != each]
-    parts = [" → ".join(said)] if said else []
-    parts += [f"problem {name}" for name in problems]
-    if not parts:
+        f"tolerance of {name} {old.tolerance_of(name):g} → {study.tolerance_of(name):g}"
+        for name in old.versions
+        if name in study.versions and old.tolerance_of(name) < study.tolerance_of(name)
+    ]
+    said += [
+        f"problem {key}" for key, each in old.problems.items() if study.problems.get(key) != each
+    ]
+    if not said:
         return []
-    text = _("limits are others than at {before} ({said}); --accept takes them").format(
-        before=before.label, said=", ".join(parts)
-    )
+    text = _("limits are others than at {before} ({said}); --accept takes them")
+    text = text.format(before=before.label, said=", ".join(said))
     return [inconclusive(study.name, f"kernels/{study.name}/study.py", text)]
 
 
@@ -438,20 +435,15 @@ def _gate(version: Version, status: Status, text: str) -> Gate:
 def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gate]:
     """The gates of a version that nothing earlier stands beside: whether it is right."""
     version = edited.version
-    if isinstance(outcome, WorkbenchError):
-        return _judged(version, outcome, Rules())
-    gates = [
-        gate for each in outcome if each.error for gate in _judged(version, each.error, Rules())
-    ]
-    if not gates:
-        names = ", ".join(each.problem.name for each in outcome)
-        word = _(
-            "new since {before}, right on {names}; `workbench check` compares it with its parent"
-        )
-        if edited.old is not None:
-            word = _("the sources of {before}, with another study.py: right on {names}")
-        gates = [_gate(version, "pass", word.format(before=before.label, names=names))]
-    return gates
+    found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
+    if errors := [each for each in found if each]:
+        return [gate for each in errors for gate in _judged(version, each, Rules())]
+    assert not isinstance(outcome, WorkbenchError)
+    names = ", ".join(each.problem.name for each in outcome)
+    word = _("new since {before}, right on {names}; `workbench check` compares it with its parent")
+    if edited.old is not None:
+        word = _("the sources of {before}, with another study.py: right on {names}")
+    return [_gate(version, "pass", word.format(before=before.label, names=names))]
 
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:

@@ -15,6 +15,8 @@ _TOLD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 def awaited(work: Callable[[], int]) -> int | None:
     """Do work in a child: the code that it returns or exits with, or None without one."""
+    if not hasattr(signal, "sigwaitinfo"):
+        return work()
     sys.stdout.flush()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_TOLD, signal.SIGCHLD})
     ours, theirs, parent = *os.pipe(), os.getpid()

@@ -176,7 +176,7 @@ def test_the_limits_are_those_of_the_revision(
 def test_another_tolerance_or_problem_asks_to_be_accepted(cli: Cli, project_file: Edit) -> None:
     project_file("study.py", "tolerance = 1e-6", "tolerance = 0.5")
     code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 6 and "tolerance 1e-06 → tolerance 0.5" in out
+    assert code == 6 and "tolerance of v0 1e-06 → 0.5" in out
     assert "with another study.py: right on" in out
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
 
