@@ -20,7 +20,6 @@ from workbench import __version__, language
 from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
 from workbench.features import FEATURES
 from workbench.language import _, told
-from workbench.processes.verdict import awaited
 from workbench.views.text.safe_output import complain, say, write
 
 #: Exit code for a fault of our own (EX_SOFTWARE of sysexits.h), so that it is never
@@ -293,7 +292,8 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
     if argv is None and not _JUDGING.isdisjoint(arguments):
-        code = awaited(lambda: main(arguments))
+        verdict = importlib.import_module("workbench.processes.verdict")
+        code: int | None = verdict.awaited(lambda: main(arguments))
         if code is None:
             hint = "study.py, or code that it uses, ends it (`os._exit`, `exec`)."
             error = UsageError("the process ended without a verdict", hint)

@@ -269,11 +269,9 @@ def against(
     if run.seed is None:
         run = replace(run, seed=fresh_seed())  # both states on the same inputs
     with _before(project, where, place.say) as before:
-        rules = (
-            asked.rules
-            if accept
-            else replace(read_rules(before.project.settings), timed=asked.rules.timed)
-        )
+        rules = asked.rules
+        if not accept:
+            rules = replace(read_rules(before.project.settings), timed=rules.timed)
         gates = [] if rules == asked.rules else [_limits(project, before, asked.rules, rules)]
         judged = partial(_against, place, before=before, run=run, accept=accept)
         asked = replace(asked, rules=rules)
@@ -291,13 +289,8 @@ def _limits(project: Project, before: Before, new: Rules, old: Rules) -> Gate:
     """The gate of changed rules: another person has to want them."""
     names = [name for name in Rules.__struct_fields__ if getattr(old, name) != getattr(new, name)]
     said = ", ".join(f"{name} {getattr(old, name)} → {getattr(new, name)}" for name in names)
-    return inconclusive(
-        project.root.name,
-        "",
-        _(
-            "[tool.workbench.check] is another one than at {before} ({said}); --accept takes it"
-        ).format(before=before.label, said=said),
-    )
+    text = _("[tool.workbench.check] is another one than at {before} ({said}); --accept takes it")
+    return inconclusive(project.root.name, "", text.format(before=before.label, said=said))
 
 
 def _against(
@@ -313,31 +306,27 @@ def _against(
         if asked.names or not there:
             raise
         file = f"kernels/{name}/study.py"
-        return Past(
-            gates=(
-                _placed(Gate(name or "", "comparable", "comparable", "fail", error.message, file)),
-            )
-        )
+        gate = Gate(name or "", "comparable", "comparable", "fail", error.message, file)
+        return Past(gates=(_placed(gate),))
     changed = changes(project, study, before)
     found = {each.version.id: each for each in changed.edited}
     gates = [] if accept else _loosened(study, before)
     if not asked.names:
         gates += _unread(study, changed.broken, "fail")
         gates += _unread(study, study.broken.keys() - set(changed.broken))
-        gates += [
-            _lost(f"{study.name}/{each.id}", each.path, before, accept) for each in changed.lost
-        ]
+        for each in changed.lost:
+            gates.append(_lost(f"{study.name}/{each.id}", each.path, before, accept))
     restudied = _study_text(project, study.name) != _study_text(before.project, study.name)
     pairs: list[tuple[Version, Version]] = []
     alone: list[Edited] = []
-    for each in (found[version.id] for version in versions if version.id in found):
-        if each.old is not None and (asked.names or asked.every or not each.same):
-            pairs.append((each.old, each.version))
-        elif each.old is None or restudied:
-            alone.append(each)
+    for one in (found[version.id] for version in versions if version.id in found):
+        if one.old is not None and (asked.names or asked.every or not one.same):
+            pairs.append((one.old, one.version))
+        elif one.old is None or restudied:
+            alone.append(one)
         else:
             word = f"the same sources as at {before.label}"
-            gates.append(_gate(each.version, "pass", word))
+            gates.append(_gate(one.version, "pass", word))
     turns: list[Turns] = []
     counted: list[BothCounted] = []
     if pairs or alone:
@@ -346,13 +335,13 @@ def _against(
         place.say(
             engine.profile_line if not engine.times else "engine: the GPU, both states in turns"
         )
-        for each in alone:
-            outcome = verified(engine, study, each.version, selection.problem)
-            gates += _judged_alone(each, outcome, before)
+        for one in alone:
+            outcome = verified(engine, study, one.version, selection.problem)
+            gates += _judged_alone(one, outcome, before)
         engines = (choose(engine.name, before.project, run, place.say), engine)
         for version, measured in measure(engines, study, pairs, before, selection.problem):
             line = _first_change(found[version.id])
-            gates += (replace(each, line=line) for each in _judged(version, measured, rules))
+            gates += (replace(gate, line=line) for gate in _judged(version, measured, rules))
             if isinstance(measured, Turns):
                 turns.append(measured)
             elif isinstance(measured, BothCounted):
