@@ -44,6 +44,8 @@ def delete(feature: Feature, to: Path) -> None:
     _drop(to / "workbench" / "features.py", row)
     face = rf"from workbench\.{feature.name} import session as .*|    {feature.name}\.\w+,"
     _drop(to / "workbench" / "face.py", face)
+    for names in ("__init__.py", "__init__.pyi"):
+        _drop(to / "workbench" / names, rf".*workbench\.{feature.name}\b.*")
     project = to / "pyproject.toml"
     _drop(project, rf'  "workbench.{feature.name}(\.\w+)?",')
     if feature.extra:

@@ -12,10 +12,9 @@ from tests.factories import H200, make_profile, make_timing, with_metrics
 from workbench.analysis.compare import compare, remarks
 from workbench.analysis.plausible import implausible, implausible_time
 from workbench.analysis.story import Step, telling
-from workbench.analysis.times.noise import left_noise
 from workbench.counters import IMPLAUSIBLE, catalog
 from workbench.frames import counters
-from workbench.model import Profile, Spread
+from workbench.model import Profile
 from workbench.views.html.parts import cell
 from workbench.views.html.render import environment
 
@@ -64,15 +63,6 @@ def test_a_time_cannot_beat_the_memory(moved: int, seconds: float, wrong: bool) 
 def test_a_time_cannot_beat_the_fastest_unit() -> None:
     timing = replace(make_timing(1e-6), device=H200, bytes=0, flops=10**12)
     assert "fastest unit" in implausible_time(timing)[0]
-
-
-@pytest.mark.parametrize(("n", "moved"), [(2, False), (3, True)])
-def test_disjoint_ranges_are_not_the_same(n: int, moved: bool) -> None:
-    """Launches with other inputs spread by half of their time, and all of them became faster."""
-    before, after = (
-        Spread(n=n, low=low, median=low, high=high) for low, high in ((100, 150), (60, 95))
-    )
-    assert left_noise(catalog()["duration"], 120.0, 80.0, (before, after)) == moved
 
 
 HIT_RATE = "lts__t_sector_hit_rate.pct"

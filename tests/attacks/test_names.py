@@ -22,8 +22,6 @@ from markdown_it import MarkdownIt
 from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
 from tests.factories import RULE, make_launch, make_profile
-from workbench.capture.capture_store import Shelf
-from workbench.capture.records import ProgramCapture, ProgramRun, RangeShare, Survey, Work
 from workbench.cli import COMMANDS, app
 from workbench.model import Device, Notice, Profile, Rule, SourceFile
 from workbench.store import Store
@@ -80,6 +78,15 @@ def record(root: Path, name: str, rng: random.Random) -> None:
 
     A file that is no version refuses its study, so there is one only now and then.
     """
+    from workbench.programs.capture.capture_store import Shelf
+    from workbench.programs.capture.records import (
+        ProgramCapture,
+        ProgramRun,
+        RangeShare,
+        Survey,
+        Work,
+    )
+
     text = name.encode("utf-8", "replace").decode()
     device = Device(name=text, slug="h200", compute_capability=(9, 0), sms=132)
     rule = msgspec.structs.replace(RULE, name=text, title=text, message=f"{text}\n{text}")

@@ -101,7 +101,8 @@ def project(
     )
     path = report("ladder_full")
     (tmp_path / path.name).write_bytes(path.read_bytes())
-    ran_programs.fake(tmp_path, monkeypatch)
+    if "run" in COMMANDS:
+        ran_programs.fake(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     return made

@@ -6,6 +6,7 @@ import click
 
 from workbench import units
 from workbench.adopt.importing import Import, keep_report
+from workbench.analysis.compare import remarks
 from workbench.commands.options import problem_option, study_option
 from workbench.model import Profile
 from workbench.session.api import CoreSession
@@ -66,5 +67,5 @@ def _report(profile: Profile, where: str) -> None:
     )
     say(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
     say(f"  {where}")
-    for notice in profile.notices:
-        say(f"note: {notice.message}")
+    for text in remarks(profile):
+        say(f"note: {text}")
