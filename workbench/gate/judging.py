@@ -60,7 +60,7 @@ from workbench.study.folder import (
     study_names,
     view_study,
 )
-from workbench.study.sources import read_source
+from workbench.study.sources import local_sources, read_source
 
 
 class Keeping(NamedTuple):
@@ -206,12 +206,12 @@ def _unread(study: Study, names: Collection[str], status: Status = "inconclusive
     ]
 
 
-_PLACE = re.compile(r"(kernels/[^:\s]+\.\w+):(\d+): ")
+_PLACE = re.compile(r"(?:^|\s)(kernels/[^:\s]+\.\w+):(\d+): ")
 
 
 def _placed(gate: Gate) -> Gate:
-    """The gate at the line that its message begins with."""
-    match = _PLACE.match(gate.message)
+    """The gate at the first line that its message names."""
+    match = _PLACE.search(gate.message)
     return replace(gate, file=match[1], line=int(match[2])) if match else gate
 
 
@@ -341,8 +341,8 @@ def _against(
             gates += _judged_alone(one, outcome, before)
         engines = (choose(engine.name, before.project, run, place.say), engine)
         for version, measured in measure(engines, study, pairs, before, selection.problem):
-            line = _first_change(found[version.id])
-            gates += (replace(gate, line=line) for gate in _judged(version, measured, rules))
+            for gate in _judged(version, measured, rules):
+                gates.append(_at_change(gate, found[version.id], project, before))
             if isinstance(measured, Turns):
                 turns.append(measured)
             elif isinstance(measured, BothCounted):
@@ -384,11 +384,18 @@ def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
     return Gate(label, "comparable", "comparable", status, text, file)
 
 
-def _first_change(edited: Edited) -> int:
-    """The first line of the version's file that is another; 0: its file is the same."""
-    old, new = (each.text.splitlines() for each in (edited.old or edited.version, edited.version))
-    both = enumerate(zip_longest(old, new), 1)
-    return next((min(line, len(new)) for line, (a, b) in both if a != b), 0)
+def _at_change(gate: Gate, edited: Edited, project: Project, before: Before) -> Gate:
+    """The gate at the first line that is another, of the version's file or else of a header."""
+    if gate.line or edited.old is None:
+        return gate
+    known = {each.path: each.text for each in local_sources(before.project, edited.old)}
+    known[edited.version.path] = edited.old.text
+    for source in local_sources(project, edited.version):
+        old, new = ((text or "").splitlines() for text in (known.get(source.path), source.text))
+        both = enumerate(zip_longest(old, new), 1)
+        if line := next((min(line, len(new)) for line, (a, b) in both if a != b), 0):
+            return replace(gate, file=source.path, line=line)
+    return gate
 
 
 @contextlib.contextmanager
@@ -439,7 +446,7 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, KernelError):
-        return [_gate(version, "fail", outcome.message)]
+        return [_placed(_gate(version, "fail", outcome.message))]
     if isinstance(outcome, WorkbenchError):
         return [inconclusive(label, file, outcome.message)]
     if not isinstance(outcome, BothCounted):

@@ -123,6 +123,21 @@ def test_a_new_version_is_verified(
     assert code == 1 and "gives a wrong result" in out
 
 
+@pytest.mark.usefixtures("stand_in")
+def test_an_annotation_stands_in_the_header_that_was_changed(
+    cli: Cli, committed: Project, project_file: Edit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = committed.kernels / "double" / "part.cuh"
+    header.write_text("// one\n// two\n")
+    project_file("v0_plain.cu", "--- */", '--- */\n#include "part.cuh"\n// takes 1.0')
+    git(committed.root, "add", ".")
+    git(committed.root, "commit", "-qm", "with a header")
+    header.write_text("// one\n// 2\n")
+    monkeypatch.setenv("FAKE_CLOCK", "0.001 0.5")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE, "--format", "github")
+    assert code == 6 and "::warning file=kernels/double/part.cuh,line=2," in out
+
+
 @pytest.mark.usefixtures("committed", "stand_in")
 def test_a_broken_version_fails_at_its_line(cli: Cli, project_file: Edit) -> None:
     project_file("v0_plain.cu", "title =", "title = =")
