@@ -78,7 +78,16 @@ def interface_type(dtype: DType) -> str:
 
 
 def poison_byte(dtype: DType) -> int:
-    """The byte that outputs of this type are filled with before a launch."""
+    """The byte that outputs of this type are filled with before a launch.
+
+    Raises:
+        UsageError: no numbers of this type can be compared with a reference.
+    """
+    if dtype.kind not in "biuf" and (dtype.kind != "V" or dtype.type is np.void):
+        raise UsageError(
+            f"outputs() of study.py: `{dtype}` is not a type of numbers that can be compared",
+            "Write one such as float32, bfloat16 or int32.",
+        )
     return 0x7F if dtype.kind in "iub" else 0xFF
 
 
@@ -377,7 +386,12 @@ def compare(
             return float("inf")
         return check.error / tolerance if tolerance else check.error
 
-    lead = max(parts, key=rank)
+    lead, compared = max(parts, key=rank), sum(part.compared for part in parts)
+    if not compared:
+        raise UsageError(
+            "nothing was compared: the outputs of this problem have no elements",
+            "Give the problem a size, or take `verify` from its uses.",
+        )
     return Check(
         ok=all(part.ok for part in parts) and total_unwritten == 0 and not strayed,
         error=lead.error,
@@ -385,7 +399,7 @@ def compare(
         if any(part.largest is None for part in parts)
         else max(part.largest or 0.0 for part in parts),
         tolerance=tolerance,
-        compared=sum(part.compared for part in parts),
+        compared=compared,
         sampled=sum(part.sampled for part in parts),
         unwritten=total_unwritten,
         not_a_number=sum(part.not_a_number for part in parts),
