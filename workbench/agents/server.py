@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import anyio
 import anyio.abc
@@ -283,6 +285,8 @@ see why a step was faster or slower. Answers are cut to `max_bytes`; `more` says
 and how to ask for it (`select`, `offset`). The resource workbench://vocabulary explains the words.
 """
 Context = ServerRequestContext[Any, Any]
+#: JSON's escapes: both halves of a character, one half alone (the group), and all others.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-F]\w\w)|.)")
 
 
 class Desk:
@@ -485,13 +489,19 @@ def server_of(desk: Desk) -> Server[Any]:
     )
 
 
+async def _lines() -> AsyncIterator[str]:
+    """Messages from standard input; half of a character in one reads as U+FFFD."""
+    async for line in anyio.wrap_file(sys.stdin.buffer):
+        yield _ESCAPES.sub(lambda e: r"\ufffd" if e[1] else e[0], line.decode("utf-8", "replace"))
+
+
 def serve(project: Project, permits: frozenset[Permit]) -> None:
     """Answer one client on standard input and output, until it closes them."""
     os.chdir(project.root)
     server = server_of(Desk(project, permits))
 
     async def run() -> None:
-        async with stdio_server() as (reading, writing):
+        async with stdio_server(cast("anyio.AsyncFile[str]", _lines())) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(run)

@@ -20,7 +20,7 @@ import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
@@ -33,7 +33,7 @@ from workbench.errors import MissingError, WorkbenchError, did_you_mean
 from workbench.measure.experiment import Silent
 from workbench.measure.plan import Combination, Key
 from workbench.model import Record
-from workbench.processes.starting import answered, interpreter, program
+from workbench.processes.starting import answered, environment, interpreter, program
 from workbench.project import Project, require_project
 from workbench.session.runners import Here, Task
 from workbench.study.folder import load_study, source_hash
@@ -386,7 +386,8 @@ class SlurmQueue:
             **{key: value for key, value in asked.items() if value},
         )
         try:
-            jobs = executor.submit_array(works)
+            with _outside_of_the_folder():
+                jobs = executor.submit_array(works)
         except (*refusals, OSError) as error:
             errors = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(
@@ -452,6 +453,19 @@ class SlurmQueue:
                 why = "" if reason == "none" else f" ({reason})"
                 found[node] = f"{state.rstrip('*')}{why}"
         return found
+
+
+@contextlib.contextmanager
+def _outside_of_the_folder() -> Iterator[None]:
+    """Let submitit and the jobs, which inherit our variables, run nothing of the working folder."""
+    before = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(environment())
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _place(name: str, number: str) -> Slot:
