@@ -40,8 +40,6 @@ from workbench.study.folder import load_study, source_hash
 from workbench.study.keys import Keys
 
 _TABLE = "cluster.slurm"
-#: What msgspec says of a value.
-_EXPECTED = "expected `{expected}`, got `{got}`"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -304,6 +302,8 @@ class Slot(NamedTuple):
     number: int
 
 
+#: Settings that submitit takes as they are.
+_PASSED_ON = ("partition", "account", "qos", "constraint", "gres", "mem", "cpus_per_task")
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 _RUNNING = {
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
@@ -364,17 +364,8 @@ class SlurmQueue:
             folder=folder / LOG, max_num_timeout=_TIMEOUTS, python=shlex.join(interpreter())
         )
         nodes = [part for part in (settings.exclude, *avoid) if part]
-        asked = {
-            "partition": settings.partition,
-            "account": settings.account,
-            "qos": settings.qos,
-            "constraint": settings.constraint,
-            "gres": settings.gres,
-            "mem": settings.mem,
-            "cpus_per_task": settings.cpus_per_task,
-            "exclude": ",".join(nodes),
-            "setup": list(settings.setup),
-        }
+        asked = {name: getattr(settings, name) for name in _PASSED_ON}
+        asked |= {"exclude": ",".join(nodes), "setup": list(settings.setup)}
         executor.update_parameters(
             job_name=name,
             time=minutes or settings.minutes,
@@ -458,10 +449,10 @@ class SlurmQueue:
 @contextlib.contextmanager
 def _outside_of_the_folder() -> Iterator[None]:
     """Let submitit and the jobs, which inherit our variables, run nothing of the working folder."""
-    before = dict(os.environ)
+    before, safe = dict(os.environ), environment()
     try:
         os.environ.clear()
-        os.environ.update(environment())
+        os.environ.update(safe)
         yield
     finally:
         os.environ.clear()

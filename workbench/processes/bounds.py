@@ -74,7 +74,7 @@ class Deadline:
         _ALARMS.append(alarm)
         timer.start()
         try:
-            with _continued(wait):
+            with _continued(wait) if sys.platform == "linux" else contextlib.nullcontext():
                 yield
         except OverError as over:
             if over.alarm is not alarm:
@@ -113,21 +113,20 @@ _ALARMS: list[_Alarm] = []
 
 @contextlib.contextmanager
 def _continued(after_s: float) -> Iterator[None]:
-    """Let this process go on after so many seconds if it is stopped: no thread of it could."""
-    libc, timer = ctypes.CDLL(None), ctypes.c_void_p()
-    # A sigevent has a value, a signal and SIGEV_SIGNAL, an itimerspec an interval and a begin.
-    event = struct.pack("Pii48x", 0, signal.SIGCONT, 0)
-    times = struct.pack("4l", 0, _AGAIN_NS, int(after_s), int(after_s % 1 * 1e9) + 1)
+    """Let this process go on after so many seconds if it is stopped, and ring before it stops."""
+    libc, made = ctypes.CDLL(None), list[ctypes.c_void_p]()
+    at = int(after_s), int(after_s % 1 * 1e9)
     try:
-        made = libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0
-    except AttributeError:  # not Linux
-        made = False
-    if made:
-        libc.timer_settime(timer, 0, times, None)
-    try:
+        for number, again_ns in ((_SIGNAL, 0), (signal.SIGCONT, _AGAIN_NS)):
+            timer = ctypes.c_void_p()
+            # A sigevent has a value, a signal and SIGEV_SIGNAL; an itimerspec interval and begin.
+            event = struct.pack("Pii48x", 0, number, 0)
+            if libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0:
+                libc.timer_settime(timer, 0, struct.pack("4l", 0, again_ns, *at), None)
+                made.append(timer)
         yield
     finally:
-        if made:
+        for timer in made:
             libc.timer_delete(timer)
 
 
