@@ -49,6 +49,8 @@ from workbench.views.text.safe_output import block, visible
 
 SCHEME = "workbench://"
 _JSON = "application/json"
+#: What the list of all counters says of each.
+_LISTED = ("id", "title", "unit", "better")
 
 
 class Readable(NamedTuple):
@@ -120,26 +122,15 @@ def read_resource(uri: str) -> tuple[str, str]:
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     if uri.startswith(SCHEME):
         if kind == "vocabulary" and not name:
-            return _vocabulary(), "text/markdown"
+            text = files("workbench").joinpath("data", "vocabulary.md").read_text(encoding="utf-8")
+            return text, "text/markdown"
         if kind == "counters":
-            return compact(meaning(name) if name else _index()), _JSON
+            listed = [{key: getattr(each, key) for key in _LISTED} for each in catalog()]
+            return compact(meaning(name) if name else {"counters": listed}), _JSON
         if kind == "schema" and name in SHAPES:
             return compact(schema_of(name)), _JSON
     known = [resource.uri for resource in RESOURCES]
     raise UsageError(f"there is no resource {uri[:200]!r}", did_you_mean(uri, known, "resources"))
-
-
-def _vocabulary() -> str:
-    return files("workbench").joinpath("data", "vocabulary.md").read_text(encoding="utf-8")
-
-
-def _index() -> Json:
-    return {
-        "counters": [
-            {"id": each.id, "title": each.title, "unit": each.unit, "better": each.better}
-            for each in catalog()
-        ]
-    }
 
 
 # --- a command as a process, whose end is always ours: also where a client cancels it ---

@@ -363,9 +363,9 @@ class SlurmQueue:
         executor = submitit.SlurmExecutor(
             folder=folder / LOG, max_num_timeout=_TIMEOUTS, python=shlex.join(interpreter())
         )
-        nodes = [part for part in (settings.exclude, *avoid) if part]
         asked = {name: getattr(settings, name) for name in _PASSED_ON}
-        asked |= {"exclude": ",".join(nodes), "setup": list(settings.setup)}
+        nodes = ",".join(filter(None, (settings.exclude, *avoid)))
+        asked |= {"exclude": nodes, "setup": list(settings.setup)}
         executor.update_parameters(
             job_name=name,
             time=minutes or settings.minutes,

@@ -359,7 +359,7 @@ def test_no_program_of_the_working_folder_is_slurms(
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("PATH", f":.:{tmp_path}/real:/usr/bin:/bin")
     queue = SlurmQueue(SlurmSettings())
-    sent = queue.submit("x", [int], tmp_path, exclusive=False, minutes=1, avoid=())
+    sent = queue.submit("x", [lambda: None], tmp_path, exclusive=False, minutes=1, avoid=())
     queue.elements(["x"])
     queue.cancel(["x"])
     assert sent == "7" and not queue.troubled() and not (tmp_path / "here" / "ran").exists()
