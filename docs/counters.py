@@ -74,8 +74,9 @@ def _noise(counter: Counter) -> str:
         parts.append(tick(100.0 * counter.noise, "%"))
     if counter.floor:
         unit = "points" if counter.unit == "%" else counter.unit
-        amount = tick(counter.floor, "byte" if unit == "byte" else "")
-        parts.append(amount if unit == "byte" else f"{amount} {unit}")
+        plain = unit not in ("byte", "s")
+        amount = tick(counter.floor, "" if plain else unit)
+        parts.append(f"{amount} {unit}" if plain else amount)
     return " and ".join(parts)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxemu.errors import DAMAGE, Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
 from ptxemu.faults.stores import WriterLog, orders_blocks
-from ptxemu.faults.watching import orders_warp
+from ptxemu.faults.watching import orders_warp, stores_fragment
 from ptxemu.ops import (
     access,
     arithmetic,
@@ -320,6 +320,14 @@ def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
     return settling
 
 
+def _after(act: Callable[[Mask], object], run: Run) -> Run:
+    def both(R: Registers, M: Mask) -> object:
+        act(M)
+        return run(R, M)
+
+    return both
+
+
 def _ordered(rt: Runtime, mask: Mask) -> None:
     """Lanes of warps have run together what orders them."""
     for watcher in (rt.watcher, rt.stores):
@@ -404,7 +412,8 @@ class CompiledKernel:
             site = sites[id(instr)]
             run = closure(instr, self.ctx, site)
             if self.rt.check and orders_warp(instr):
-                run = then(run, partial(_ordered, self.rt))
+                order = partial(_ordered, self.rt)
+                run = _after(order, run) if stores_fragment(instr) else then(run, order)
             if self.rt.check and orders_blocks(instr):
                 run = then(run, partial(_met, self.rt))
             names = instr.writes

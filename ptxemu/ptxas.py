@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -435,6 +435,11 @@ def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: i
 _ROUTINE = 34.0
 #: Share of what is counted that may be left out of it before there is no number.
 _LEFT_OUT = 0.05
+#: Opcodes of accesses to memory that ptxas may move registers to and from: LDL, LDS, STL, STS.
+_KEEPS = {
+    0x183: ("local", False), 0x184: ("shared", False),
+    0x187: ("local", True), 0x188: ("shared", True),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +456,16 @@ class LeftOut:
         return call_of(self.instr)
 
 
+class OwnAccess(NamedTuple):
+    """An access of local memory, or one of shared memory that no access of PTX became."""
+
+    space: str  # ``local`` or ``shared``
+    store: bool
+    width: int  # bytes of a thread
+    added: bool  # whether ptxas added it, as where it spills registers
+    warps: float
+
+
 @dataclass(frozen=True, slots=True)
 class MachineCode:
     """Machine instructions that a launch would issue.
@@ -458,10 +473,12 @@ class MachineCode:
     Attributes:
         issued: Warp instructions for each row that was asked about, in their order.
         left_out: Calls that are not in them.
+        accesses: Those of them that move what PTX has in registers or in local memory.
     """
 
     issued: tuple[float, ...]
     left_out: tuple[LeftOut, ...] = ()
+    accesses: tuple[OwnAccess, ...] = ()
 
     @property
     def total(self) -> float:
@@ -487,9 +504,15 @@ def issued(
     runs = ptx_runs(graph, every)
     lines: defaultdict[int, float] = defaultdict(float)
     routines: dict[int, tuple[float, bool]] = {}
+    places = {(row.instr.ptx_line, row.site.space) for row in every}
+    accesses = []
     for name in (kernel, *_called(functions, kernel, runs)):
-        for line, count in _of(functions[name], runs).items():
-            lines[line] += count
+        for each, count in _of(functions[name], runs):
+            lines[each.ptx_line] += count
+            space, store = _KEEPS.get(each.opcode, ("", False))
+            added = places.isdisjoint((each.ptx_line, one) for one in (space, "generic"))
+            if count and (space == "local" or (space and added)):
+                accesses.append(OwnAccess(space, store, each.width, added, count))
         routines |= routines_of(functions[name])
     left_out = []
     for line, instr in runs.called.items():
@@ -510,7 +533,7 @@ def issued(
         for row in every
     ]
     out[first] += rest
-    return MachineCode(tuple(out), tuple(left_out))
+    return MachineCode(tuple(out), tuple(left_out), tuple(accesses))
 
 
 def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
@@ -524,18 +547,15 @@ def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
     ]
 
 
-def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> dict[int, float]:
-    """Line of PTX -> machine instructions that were issued for it."""
+def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> Iterator[tuple[MachineInstr, float]]:
+    """Machine instructions with how often each was issued."""
     blocks = machine_blocks(code)
-    out: defaultdict[int, float] = defaultdict(float)
-    meets = any(each.opcode == BSYNC for each in code)
     for span, count in zip(blocks.spans, block_counts(blocks, runs), strict=True):
-        for at in span:
-            out[code[at].ptx_line] += count
-    for line in {each.ptx_line for each in code if each.opcode == BRA and each.guarded}:
+        yield from ((code[at], count) for at in span)
+    if any(each.opcode == BSYNC for each in code):
         # Each part of a warp comes to the BSYNC where they meet.
-        out[line] += runs.parted[line] if meets else 0
-    return out
+        parts = {each.ptx_line: each for each in code if each.opcode == BRA and each.guarded}
+        yield from ((each, float(runs.parted[line])) for line, each in parts.items())
 
 
 # --- Loops that ptxas makes in pieces, and how lanes whose turns differ go through them ---

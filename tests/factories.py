@@ -389,6 +389,6 @@ def keep_tuning(root: Path, begun: TuningBegun, kept: Iterable[Trial]) -> Tuning
     """Record a tuning that tried all of its space."""
     with writing(root, begun) as (log, _):
         for each in kept:
-            log.trial(each)
-        log.ended(TuningEnded(ended="space", stopped="2026-11-26T09:05:00Z", gpu_s=2.0))
+            log.add(each)
+        log.add(TuningEnded(ended="space", stopped="2026-11-26T09:05:00Z", gpu_s=2.0))
     return load(path_of(root, begun.gpu, begun.study, begun.version, begun.engine))

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from tests.lifted_maker import Lift
-from workbench.session import brought
-from workbench.standin.running import Program
 from workbench.study.lifted import RecordedLaunch
 
 #: Two kernels of one job and one of another; a header of its own, a macro for the host alone.
@@ -93,13 +91,13 @@ def fake(
     monkeypatch: pytest.MonkeyPatch,
     recorded: Sequence[RecordedLaunch] | None = None,
     **outcome: Any,
-) -> list[Program]:
+) -> list[Any]:
     """Write the program into a folder, and let each run of any give what it records."""
     (root / "scaling.cu").write_text(SOURCE)
     (root / "half.cuh").write_text(HEADER)
-    programs: list[Program] = []
+    programs: list[Any] = []
 
-    def run(program: Program, say: Callable[[str], None], **_: Any) -> Any:
+    def run(program: Any, say: Callable[[str], None], **_: Any) -> Any:
         programs.append(program)
         n = int(program.arguments[0]) if program.arguments else 1000
         found = launches(n, wide="only" not in program.arguments) if recorded is None else recorded
@@ -115,5 +113,5 @@ def fake(
         }  # fmt: skip
         return SimpleNamespace(recorded=found, counted=SimpleNamespace(launches=counted), **said)
 
-    monkeypatch.setattr(brought, "run_program", run)
+    monkeypatch.setattr("workbench.programs.studies.brought.run_program", run)
     return programs

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from workbench import cli, errors
+from workbench.project import Project
 
 
 def run(
@@ -203,3 +204,55 @@ def test_ctrl_c_is_no_traceback(
         cli.main(["list"])
     assert ended.value.code == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+NUMBA = "import numpy as np\nfrom numba import cuda\n\n\n@cuda.jit\ndef f(x):\n    x[0] = 1\n"
+IN_PYTHON = {
+    "numba": NUMBA,
+    "cupy": "import cupy as cp\n\nx = cp.zeros(3)\n",
+    "triton": "import triton\nimport triton.language as tl\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("numba", "run bench.py"),
+        ("cupy", "run v0 bench.py"),
+        ("triton", "run bench.py"),
+        ("numba", "capture bench.py"),
+        ("numba", "lift bench.py"),
+        ("numba", "new --from-cu bench.py"),
+        ("cupy", "new v1 --from bench.py"),
+        ("numba", "verify bench.py"),
+        ("cupy", "show bench.py"),
+        ("numba", "diff bench.py other.py"),
+        ("cupy", "verify v5"),
+        ("numba", "profile v5"),
+    ],
+)
+def test_a_program_in_python_is_sent_to_the_command_that_serves_it(
+    project: Project, capsys: pytest.CaptureFixture[str], kind: str, words: str
+) -> None:
+    if words.split()[0] not in cli.COMMANDS:
+        pytest.skip("its feature is not here")
+    file = "kernels/double/v5_bench.py" if words.endswith("v5") else "bench.py"
+    (project.root / file).write_text(IN_PYTHON[kind])
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words.split())
+    hint = capsys.readouterr().err.partition("hint: ")[2]
+    assert ended.value.code in (2, 3)
+    assert f"`workbench capture NAME -- python {file}`" in " ".join(hint.split())
+    assert ("`workbench run -- python" in hint) == (kind != "cupy")
+
+
+@pytest.mark.parametrize("words", ["run plain.py", "show gone.py", "verify v6", "capture -- ./no"])
+def test_other_files_keep_the_hint_of_their_error(
+    project: Project, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    (project.root / "plain.py").write_text("print(1)\n")
+    front = '"""A kernel.\n\n---\ntitle = 3\n---\n"""\n'
+    (project.kernels / "double" / "v6_triton.py").write_text(front + IN_PYTHON["triton"])
+    with pytest.raises(SystemExit):
+        cli.main(words.split())
+    assert "are in Python" not in capsys.readouterr().err

@@ -264,9 +264,9 @@ def test_the_readmes_outputs_are_what_is_printed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(REPO)
     monkeypatch.setenv("COLUMNS", "80")
     shown = dict(printed_in(REPO / "README.md"))
-    assert {command.split()[1] for command in shown} == {"run", "show", "diff"}
+    assert {command.split()[1] for command in shown} >= {"show", "diff"}
     for command, told in shown.items():
-        if command.startswith("workbench run"):
+        if command.split()[1] not in ("show", "diff"):
             continue  # needs a compiler
         result = CliRunner().invoke(cli.app, (words(command) or [])[1:], catch_exceptions=False)
         printed = iter(line.rstrip() for line in result.stdout.splitlines())
@@ -375,16 +375,8 @@ def _said(page: Path) -> list[str]:
     return [re.sub(r"(?<=\S) +# .*", "", line) for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("english", "chinese"),
-    [
-        ("README.md", "README.zh-CN.md"),
-        ("docs/tutorial-capture.md", "docs/tutorial-capture.zh-CN.md"),
-    ],
-)
-def test_the_chinese_page_has_the_same_commands_and_outputs(
-    repo: Path, english: str, chinese: str
-) -> None:
-    said = _said(repo / english)
+@pytest.mark.parametrize("chinese", [x for x in PAGES if x.name.endswith(".zh-CN.md")])
+def test_the_chinese_page_has_the_same_commands_and_outputs(chinese: Path) -> None:
+    said = _said(chinese.with_name(chinese.name.replace(".zh-CN", "")))
     assert len(said) > 20
-    assert _said(repo / chinese) == said
+    assert _said(chinese) == said

@@ -68,4 +68,5 @@ def test_every_feature_is_a_folder_of_its_own() -> None:
     for feature in FEATURES:
         assert (feature.folder / "tests").is_dir() and (feature.folder / "docs").is_dir()
         for module, text in feature.commands.values():
-            assert (feature.folder / f"{module}.py").is_file() and text.endswith(".")
+            path = feature.folder.joinpath(*module.split(".")).with_suffix(".py")
+            assert path.is_file() and text.endswith(".")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from workbench.capture.capture_store import find_shelf
 from workbench.errors import UsageError
 from workbench.project import find_project, require_project
 
@@ -134,6 +133,8 @@ def test_a_ceiling_is_not_gone_up_into(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_captures_lie_no_further_up_than_settings(tmp_path: Path) -> None:
+    from workbench.programs.capture.capture_store import find_shelf
+
     start = below(tmp_path)
     (tmp_path / ".workbench").mkdir()
     assert find_shelf(start).root == tmp_path
@@ -228,6 +229,8 @@ def test_a_foreign_pyproject_without_our_table_stops_nobody(
 
 
 def test_captures_of_another_user_are_refused(tmp_path: Path, owned: dict[Path, int]) -> None:
+    from workbench.programs.capture.capture_store import find_shelf
+
     (tmp_path / ".workbench").mkdir()
     owned[tmp_path / ".workbench"] = OTHER
     with pytest.raises(UsageError, match=r"\.workbench belongs to another user"):

@@ -22,7 +22,7 @@ __version__ = "0.12.0"
 _FACE = {
     "open": ("workbench.face", "open_session"),
     "read_report": ("workbench.face", "read_report"),
-    "profiled": ("workbench.session.profiled", "profiled"),
+    "profiled": ("workbench.programs.profiled", "profiled"),
     "Session": ("workbench.face", "Session"),
     "Diff": ("workbench.session.step", "Diff"),
     "Target": ("workbench.session.targets", "Target"),
@@ -32,18 +32,7 @@ _FACE = {
     "WorkbenchError": ("workbench.errors", "WorkbenchError"),
 }
 
-__all__ = [
-    "Diff",
-    "InconclusiveError",
-    "Profile",
-    "Selection",
-    "Session",
-    "Target",
-    "WorkbenchError",
-    "open",
-    "profiled",
-    "read_report",
-]
+__all__ = sorted(_FACE)
 
 
 def __getattr__(name: str) -> object:

@@ -4,7 +4,7 @@ from workbench.face import Session as Session
 from workbench.face import open_session as open
 from workbench.face import read_report as read_report
 from workbench.model import Profile as Profile
-from workbench.session.profiled import profiled as profiled
+from workbench.programs.profiled import profiled as profiled
 from workbench.session.step import Diff as Diff
 from workbench.session.targets import Target as Target
 from workbench.session.workspace import Selection as Selection

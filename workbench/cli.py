@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -28,14 +29,11 @@ INTERNAL = 70
 
 #: Commands of the core: name -> (module in workbench.commands, one line for --help).
 _CORE: dict[str, tuple[str, str]] = {
-    "run": ("run", "Run a CUDA program without a GPU: its faults, and counters."),
     "list": ("list_", "Studies, versions, and what is recorded of them."),
     "show": ("show", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "What moved between two versions, and the code that moved it."),
     "report": ("report", "Write the HTML site to reports/."),
     "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
-    "capture": ("capture", "Capture any program: its kernels, and counters of the slowest."),
-    "lift": ("lift", "Keep one launch of a program's kernel, with its data, as a study."),
     "profile": ("profile", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Time a version against the baseline, outside of any profiler."),
     "verify": ("verify", "Check a version against the float64 reference."),
@@ -45,12 +43,20 @@ _CORE: dict[str, tuple[str, str]] = {
     "new": ("new", "Start a new version (or study) from the one before it."),
     "init": ("init", "Make this folder a workbench project."),
 }
-#: Command name -> (module in workbench, one line for --help).
-COMMANDS: dict[str, tuple[str, str]] = {
+_EVERY = {
     name: (f"{folder}.{module}", text)
     for folder, commands in {"commands": _CORE, **{x.name: x.commands for x in FEATURES}}.items()
     for name, (module, text) in commands.items()
 }
+_AHEAD = {name: other for each in FEATURES for name, other in each.ahead.items()}
+_PLACE = {name: place for place, name in enumerate(_EVERY)}
+#: Command name -> (module in workbench, one line for --help), in the order of --help.
+COMMANDS: dict[str, tuple[str, str]] = dict(
+    sorted(
+        _EVERY.items(),
+        key=lambda each: (_PLACE[_AHEAD.get(each[0], each[0])], each[0] not in _AHEAD),
+    )
+)
 
 
 #: Other tools' names of commands, or obvious ones -> ours.
@@ -281,6 +287,26 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
     return None
 
 
+def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
+    """Return the commands for a program in Python that was named to one of CUDA; else ""."""
+    own = itertools.takewhile(lambda word: word != "--", arguments)
+    for word in [*own, error.message.partition(":")[0]]:
+        text = ""
+        if word.endswith(".py") and error.exit_code in (2, 3):
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(word).read_text(encoding="utf-8") if Path(word).is_file() else ""
+        kind = re.search(r"^\s*(?:import|from)\s+(triton|numba|cupy)\b", text, re.MULTILINE)
+        if kind and "\n---" not in text:  # a version has front matter
+            keeps = f"`workbench capture NAME -- python {word}` keeps their counters"
+            if kind[1] == "cupy":
+                return f"The kernels of {word} are in Python: {keeps} on a machine with a GPU."
+            return (
+                f"The kernels of {word} are in Python: `workbench run -- python {word}` checks "
+                f"them without a GPU, {keeps}."
+            )
+    return ""
+
+
 def _leave(code: int) -> NoReturn:
     """End, and leave nothing in a buffer that Python would fail to write on its way out."""
     try:
@@ -321,6 +347,7 @@ def main(argv: list[str] | None = None) -> int:
     except WorkbenchError as error:
         if debug:
             raise
+        error.hint = _for_python(arguments, error) or error.hint
         _print_error(error, plain=plain)
         _leave(error.exit_code)
     except (KeyboardInterrupt, click.Abort):

@@ -123,12 +123,16 @@ class Reading(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """``≈`` before a value that was derived, wherever it is shown."""
-        return "≈" if self.derived else ""
+        """``≈`` before a value that was derived or estimated, wherever it is shown."""
+        return "≈" if self.derived or (self.value and self.ncu.startswith(MACHINE)) else ""
 
 
-#: Follows the title of a derived counter, wherever it is shown.
-DERIVED = N_(" (derived)")
+#: Follows the title of a derived counter, wherever it is shown; and of an estimated one.
+DERIVED, ESTIMATED = N_(" (derived)"), N_(" (estimated)")
+#: So begin the emulator's metrics of machine instructions, which it estimates.
+MACHINE = "ptx__machine_"
+#: Its metric of executed PTX.
+PTX = "ptx__inst_executed"
 #: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
 DERIVED_NOISE = 0.03
 
@@ -348,7 +352,7 @@ NEVER_EMULATED = "the emulator never has it"
 
 
 def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
-    emulated = "ptx__inst_executed" in launch.metrics
+    emulated = PTX in launch.metrics
     for name in counter.names:
         if name in launch.absent:
             if emulated:

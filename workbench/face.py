@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workbench.errors import UsageError
 from workbench.gate import session as gate
+from workbench.programs import session as programs
 from workbench.session.api import CoreSession
 from workbench.session.targets import Target
 from workbench.session.workspace import Listener
@@ -14,6 +15,7 @@ from workbench.sweeps import session as sweeps
 
 class Session(
     gate.GateMethods,
+    programs.ProgramMethods,
     sweeps.SweepMethods,
     CoreSession,
 ):

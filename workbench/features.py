@@ -2,9 +2,9 @@
 
 A feature's folder holds its commands, its methods of a session (``session.py``), its documentation
 (``docs/``) and its tests (``tests/``). To take one out, delete the folder, its row here, its import
-and its base in `workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name
-it (`tests.without` does so in a copy). The core imports no feature; it learns from this list which
-commands, pages and documents there are.
+and its base in `workbench.face`, its names in `workbench`, its extra in pyproject.toml, and the
+lines of Markdown that name it (`tests.without` does so in a copy). The core imports no feature; it
+learns from this list which commands, pages and documents there are.
 """
 
 from __future__ import annotations
@@ -22,18 +22,26 @@ class Feature(NamedTuple):
     Attributes:
         name: Its folder in the package.
         commands: Name of a command -> its module in the folder, and one line for ``--help``.
+        ahead: Name of a command -> the one of the core that ``--help`` lists right behind it.
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
+        captures: Module that says what ``@NAME`` means (`workbench.session.captures.Captures`).
+        programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
+        starts: Module whose `start_tuned` writes the next version of a tuned one.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
 
     name: str
     commands: Mapping[str, tuple[str, str]]
+    ahead: Mapping[str, str] = MappingProxyType({})
     extra: str = ""
     documents: str = ""
     tunings: str = ""
+    captures: str = ""
+    programs: str = ""
+    starts: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -47,6 +55,24 @@ class Feature(NamedTuple):
 
 
 FEATURES: tuple[Feature, ...] = (
+    Feature(
+        "programs",
+        {
+            "run": ("cli.run", "Run a CUDA program without a GPU: its faults, and counters."),
+            "capture": (
+                "cli.capture",
+                "Capture any program: its kernels, and counters of the slowest.",
+            ),
+            "lift": (
+                "cli.lift",
+                "Keep one launch of a program's kernel, with its data, as a study.",
+            ),
+        },
+        ahead={"run": "list", "capture": "profile", "lift": "profile"},
+        documents="documents",
+        captures="targets",
+        programs="shown.captured",
+    ),
     Feature(
         "gate",
         {
@@ -73,6 +99,7 @@ FEATURES: tuple[Feature, ...] = (
         extra="tune",
         documents="documents",
         tunings="page",
+        starts="starting",
     ),
     Feature(
         "exchange",

@@ -238,6 +238,7 @@ class Capture(Record, frozen=True):
 
 
 DEBUG_BUILD = "debug-build"  #: code of the notice that machine code was built with -G
+COMPILER = "compiler"  #: what ptxas did to a kernel: spilled, serialized
 COUNTERS_DENIED = "counters-denied"  #: that the driver keeps the GPU's counters from this user
 
 

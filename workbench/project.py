@@ -72,6 +72,8 @@ class Project(Record, frozen=True):
         return self.profiles / ".studies" / f"{study}.json"
 
 
+#: The folder of captures and kept runs, in a project or wherever there is none.
+PRIVATE = ".workbench"
 #: Suffixes of versions' files.
 VERSION_SUFFIXES = (".cu", ".py")
 

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.document import replace
-from benchmarks.truth import programs, shown
+from benchmarks.truth import shown
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
 from workbench.model import Profile, Timing
 from workbench.ncurep.read import read_report
 from workbench.project import require_project
@@ -100,6 +99,9 @@ def summary(verdicts: list[Verdict]) -> tuple[str, bool]:
 
 def captured() -> tuple[str, str, bool]:
     """Of the captured programs: the table, what holds in all, whether the goals are reached."""
+    from benchmarks.truth import programs
+    from workbench.programs.capture.capture_store import Shelf
+
     told = list(programs.tell(programs.load_programs(programs.LABELS), Shelf(programs.CAPTURES)))
     return programs.rows(told), *programs.totals(told)
 

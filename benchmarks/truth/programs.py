@@ -15,9 +15,9 @@ from typing import Literal
 
 import msgspec
 
-from workbench.capture.capture_store import Shelf
 from workbench.model import Record
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.programs.capture.capture_store import Shelf
+from workbench.programs.recalled import ProgramDiff, open_capture
 
 LABELS = Path("tests/data/truth/programs.toml")
 CAPTURES = Path("tests/data/programs")

@@ -78,7 +78,7 @@ class Pair(NamedTuple):
 
 def pairs_of(tuning: Tuning, problem: str) -> list[Pair]:
     """What a tuning explains on a problem, of each kind the most telling first."""
-    known = {key_of(each.values): each for each in tuning.of(problem) if score(tuning, each)}
+    known = {key_of(each.values): each for each in tuning.of(problem) if score(tuning.engine, each)}
     found = sorted(cliffs(tuning, problem), key=lambda each: not each.limiter)
     steps = [
         Pair(
@@ -119,7 +119,7 @@ def _strongest(tuning: Tuning, problem: str, known: dict[str, Trial]) -> Iterato
     (name,) = main.parameters
     levels = {level.value: level.factor for level in main.levels if level.factor is not None}
     best, worst = min(levels, key=levels.__getitem__), max(levels, key=levels.__getitem__)
-    by_time = sorted(known.values(), key=lambda each: score(tuning, each) or 0.0)
+    by_time = sorted(known.values(), key=lambda each: score(tuning.engine, each) or 0.0)
     for fast in (each for each in by_time if each.values[name] == best):
         slow = known.get(key_of({**fast.values, name: worst}))
         if slow is not None:
@@ -168,7 +168,7 @@ class Profiler:
 def told(tuning: Tuning, pair: Pair, step: Step) -> dict[str, object]:
     """Print a pair; the same as data."""
     comparison, story = step.comparison, step.story
-    times = score(tuning, pair.old), score(tuning, pair.new)
+    times = score(tuning.engine, pair.old), score(tuning.engine, pair.new)
     ratio = times[1] / times[0] if times[0] and times[1] else None
     named = [proof.counter.id for proof in story.cause.proofs]
     named += [stop.counter for stop in story.strip if stop.counter]

@@ -129,8 +129,9 @@ class Replayed(Tuner):
         runner = SimpleNamespace(engine=SimpleNamespace(seed=seed), study=case.study)
         quiet = mock.MagicMock()
         super().__init__(cast(Any, runner), case.version, RunOptions(seed=seed), quiet)
+        self._timing = True
         self._known, self._chance = known, random.Random(seed)
-        self._log = cast(Any, SimpleNamespace(trial=lambda _trial: None))
+        self._log = cast(Any, SimpleNamespace(add=lambda _trial: None))
 
     def end(self) -> End:
         """Search until it ends."""

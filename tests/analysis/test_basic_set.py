@@ -19,12 +19,9 @@ from msgspec.structs import replace
 
 from tests.analysis.test_attribution_properties import recorded_ladders
 from tests.analysis.test_derived import SHARE, basic, profile
-from workbench.analysis.programs.program import closer, compare_programs, told
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
 from workbench.model import InstructionTable, Launch, Profile
 from workbench.ncurep.read import read_report
-from workbench.session.reports import open_capture
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 #: Its sections are SpeedOfLight, LaunchStats, Occupancy and WorkloadDistribution.
@@ -99,6 +96,10 @@ def check(old: Profile, new: Profile) -> bool:
 
 def captured() -> Iterator[tuple[Profile, Profile]]:
     """What was looked at closely in the captures that are kept."""
+    from workbench.programs.capture.capture_store import Shelf
+    from workbench.programs.compared.program import closer, compare_programs, told
+    from workbench.programs.recalled import open_capture
+
     shelf = Shelf(DATA / "programs")
     names = sorted({name.rpartition("-")[0] for name in shelf.names()})
     for name in names:

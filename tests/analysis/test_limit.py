@@ -68,10 +68,8 @@ def test_a_unit_below_its_threshold_leaves_a_wait(metric: str, least: float, id_
     table = waits(long_scoreboard=900, selected=100)
     assert limit(launch({metric: least}, table=table)).id == id_
     below = limit(launch({metric: least - 1}, table=table))
-    assert (below.id, below.words) == (
-        "latency",
-        "latency: long scoreboard stalls, 90% of warp time",
-    )
+    told = ", beside the L2 at 79%" if id_ == "l2" else ""
+    assert below.words == f"latency: long scoreboard stalls, 90% of warp time{told}"
 
 
 def test_warps_that_issue_or_might_are_no_limit() -> None:
@@ -84,12 +82,39 @@ def test_barriers_are_a_limit_of_their_own() -> None:
     assert limit(launch(table=waits(barrier=900, selected=100))).id == "sync"
 
 
-def test_a_memory_that_nobody_waits_for_is_no_limit() -> None:
-    busy = {"gpu__dram_throughput": 90.0}
-    idle, waited = waits(short_scoreboard=990, long_scoreboard=10), waits(long_scoreboard=500)
-    assert limit(launch(busy, table=idle)).id == "latency"
-    assert limit(launch(busy, table=waited)).id == "dram"
-    assert limit(launch(busy)).id == "dram"  # nothing is known of who waits
+#: Of asynchronous copies no warp waits in the states of memory.
+IDLE = waits(wait=600, short_scoreboard=390, long_scoreboard=10)
+BUSY = {
+    "l2": "lts__throughput",
+    "dram": "gpu__dram_throughput",
+    "constant": "idc__request_cycles_active",
+    "tex": "l1tex__f_wavefronts",
+    "adu": "sm__inst_executed_pipe_adu",
+    "sm": "sm__throughput",
+    "memory": "gpu__compute_memory_throughput",
+    "lsu": "sm__inst_executed_pipe_lsu",
+    "fp64": "sm__pipe_fp64_cycles_active",
+}
+
+
+@pytest.mark.parametrize("unit", BUSY)
+@pytest.mark.parametrize("share", [81.0, 76.0, 59.0])
+def test_no_busy_unit_is_left_out(unit: str, share: float) -> None:
+    found = limit(launch({BUSY[unit]: share, "sm__inst_issued": 20.0}, table=IDLE))
+    assert (
+        (found.id == unit)
+        if share > 80
+        else (found.id == unit or share < 60 or "76%" in found.words)
+    )
+    waited = limit(launch({BUSY[unit]: 70.0}, table=waits(long_scoreboard=500)))
+    assert (waited.id == unit) is (unit not in ("l2", "constant", "adu"))
+
+
+def test_a_memory_that_no_warp_waits_for_stands_behind_what_they_queue_for() -> None:
+    table, shares = waits(short_scoreboard=400, wait=600), {"lts__throughput": 82.0}
+    found = limit(launch({**shares, "l1tex__data_pipe_lsu_wavefronts": 72.0}, table=table))
+    assert [found.id, *(load.resource.id for load in found.others)] == ["l1_data", "l2"]
+    assert limit(launch({**shares, "sm__pipe_tensor_cycles_active": 65.0}, table=table)).id == "l2"
 
 
 def test_a_grid_that_leaves_sms_idle_comes_first() -> None:

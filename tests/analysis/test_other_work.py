@@ -18,6 +18,8 @@ from workbench.analysis.story import Step
 from workbench.model import DEBUG_BUILD, InstructionTable, Launch, Metric, Notice, Profile
 from workbench.ncurep.read import read_report
 
+DRAM = "dram__bytes.sum"
+
 
 def launch(seconds: float, instructions: float, blocks: int = 100, **metrics: float) -> Launch:
     values = {
@@ -47,10 +49,15 @@ def said(old: Launch, new: Launch) -> str:
 
 @pytest.mark.parametrize("more", [2, 1000])
 def test_more_blocks_that_do_as_much_are_another_size(more: int) -> None:
-    words = said(launch(1e-3, 1e6), launch(0.9e-3 * more, 1e6 * more, 100 * more))
+    once: dict[str, Any] = {DRAM: 1e6}
+    times: dict[str, Any] = {DRAM: 1e6 * more}
+    words = said(launch(1e-3, 1e6, **once), launch(0.9e-3 * more, 1e6 * more, 100 * more, **times))
     assert words.startswith("Not the same work: another size: 100 blocks of 128 threads")
     assert "0.900 × a block" in words
-    assert said(launch(0.9e-3 * more, 1e6 * more, 100 * more), launch(1e-3, 1e6))
+    assert said(launch(0.9e-3 * more, 1e6 * more, 100 * more, **times), launch(1e-3, 1e6, **once))
+    # What moves as much, or may be another number of elements a thread, is proof of nothing.
+    less = launch(0.9e-3, 1e6 / more, 100 // min(more, 100), **once)
+    assert said(launch(1e-3, 1e6, **once), less) == ""
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])

@@ -203,8 +203,7 @@ def test_a_better_algorithm_is_not_dead_code() -> None:
     # One multiply-add for every stored word where there were sixty-four.
     once = launch(LOAD, ("FFMA R5, R4, R6, R5", THREADS), ("BAR.SYNC 0x0", THREADS), STORE)
     found = doubts(side(product(64)), side(once))
-    assert kinds(found) == [("arithmetic", False)]
-    assert headline(found) == ""
+    assert found == ()
 
 
 def test_constants_and_conversions_of_halves_are_no_arithmetic() -> None:
@@ -218,6 +217,14 @@ def test_a_side_that_writes_nothing() -> None:
     found = doubts(side(product(64)), side(launch(LOAD, ("EXIT", THREADS))), ("old", "new"))
     assert kinds(found) == [("output", True)]
     assert "new writes nothing to global memory (old: 131 kB)" in headline(found)
+
+
+def test_one_kernel_of_several_that_no_longer_stores_its_result() -> None:
+    first = msgspec.structs.replace(product(64), kernel="first")
+    dead = msgspec.structs.replace(launch(LOAD, ("EXIT", THREADS)), kernel="first")
+    other = launch(LOAD, ("FMUL R5, R4, R4", THREADS), STORE)
+    found = doubts(side(first, other), side(dead, other), ("old", "new"))
+    assert "new first writes nothing to global memory (old first: 131 kB)" in headline(found)
 
 
 @pytest.mark.parametrize("writer", ["UTMASTG.2D [UR4], [UR8]", "RED.E.ADD.F32 [R8.64], R5"])
@@ -236,7 +243,7 @@ def test_a_smaller_problem() -> None:
     found = doubts(side(product(64), study=""), side(half, study=""))
     assert kinds(found) == [("size", True)]
     # A recorded version ran the problem that it says: it needs less, at most.
-    assert kinds(doubts(side(product(64)), side(half))) == [("arithmetic", False)]
+    assert doubts(side(product(64)), side(half)) == ()
     assert "4.19 M → 524 k arithmetic operations, 131 kB → 32.8 kB stored" in headline(found)
 
 
@@ -311,7 +318,7 @@ def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
     sides = side(fused, plain, plain), side(plain, plain)
     told = headline(doubts(*sides, ("before", "after")))
     assert told == (
-        "Only the set of launches differs: before ran Kernel (B2bGemm) beside kernels that are "
+        "Only the set of launches differs: before ran Kernel<B2bGemm<…>> beside kernels that are "
         "the same on both sides."
     )
     # A page compares what both sides have; it still says what only one of them launched.
@@ -332,25 +339,6 @@ def test_a_debug_build_by_its_notice() -> None:
     old = side(product(64), notices=(Notice(code="debug-build", message="built with -G"),))
     assert kinds(doubts(old, side(product(64))))[0] == ("debug", True)
     assert [doubt.kind for doubt in doubts(old, old)] == ["same-code"]
-
-
-def test_a_debug_build_by_its_local_memory() -> None:
-    def built(instructions: int, local: int) -> Profile:
-        counts = {
-            "smsp__inst_executed.sum": instructions,
-            "smsp__sass_inst_executed_op_local_ld.sum": local,
-            "smsp__sass_inst_executed_op_local_st.sum": local,
-        }
-        return side(make_launch(metrics=make_metrics(**counts)))
-
-    debug, plain = built(13_000, 1_500), built(1_000, 0)
-    (found,) = doubts(debug, plain, ("v1", "v2"))
-    assert found.words == (
-        "v1, it seems (-G): 13 times the instructions, 23% of them on local memory"
-    )
-    # Spills make a kernel slow, but not thirteen times as long.
-    spilled = built(2_000, 230)
-    assert "debug" not in [doubt.kind for doubt in doubts(spilled, plain)]
 
 
 @cache

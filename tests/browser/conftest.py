@@ -14,7 +14,6 @@ from workbench.project import find_project
 from workbench.session.site import SitePlan
 from workbench.session.workspace import Workspace
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
-from workbench.views.html.captured import program_folder
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 Open = Callable[..., Any]
@@ -64,6 +63,8 @@ def compared(once: Once, report: Callable[[str], Path]) -> Path:
 @pytest.fixture(scope="session")
 def programs(once: Once) -> Path:
     """The folder of two captured programs, before and after; the kernel that changed has a page."""
+    from workbench.programs.shown.captured import program_folder
+
     both = tuple(CapturedProgram(CAPTURES, name) for name in ("strided", "coalesced"))
     return once("programs", lambda out: build_report(out, programs=both)) / program_folder(*both)
 

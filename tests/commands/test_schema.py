@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from tests.commands.test_program_commands import CAPTURES
 from tests.engines.stand_ins import THERE, Cli
 from tests.factories import make_project
 from workbench.cli import COMMANDS, app
@@ -63,7 +62,7 @@ def test_documents_of_a_small_project(
 
 @pytest.mark.parametrize("words", [("show", "@graphs"), ("diff", "@strided", "@coalesced")])
 def test_documents_of_programs(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(CAPTURES)
+    monkeypatch.chdir(Path(__file__).parents[1] / "data" / "captures")
     holds(words[0], printed(words))
 
 

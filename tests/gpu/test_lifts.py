@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import REPO
-from workbench.capture.capture_store import find_shelf
-from workbench.capture.lifting import choose, lift
-from workbench.capture.survey import Invocation
 from workbench.disk.writing import new_folder
 from workbench.engines.host import presence
 from workbench.engines.host.process import Input
@@ -64,6 +61,10 @@ def run(*words: str, code: int = 0) -> str:
 def lifted(program: tuple[str, ...], kernel: str, number: int | None = None) -> LiftedLaunch:
     if not Path(".workbench").is_dir():
         run(*WORKBENCH, "capture", "it", "--no-detail", "--survey", "trace", "--", *program)
+    from workbench.programs.capture.capture_store import find_shelf
+    from workbench.programs.capture.lifting import choose, lift
+    from workbench.programs.capture.survey import Invocation
+
     wanted = choose(find_shelf().load("it").survey, kernel, number)
     with new_folder(Path.cwd(), "kept") as place, Input() as given:
         invocation = Invocation(command=program, folder=Path.cwd())

@@ -56,9 +56,9 @@ def trial(tile: int, seconds: float | None = None, **more: object) -> Trial:
 def kept(root: Path, *trials: Trial, ended: bool = True, begun: TuningBegun = BEGUN) -> Path:
     with writing(root, begun) as (writer, _):
         for each in trials:
-            writer.trial(each)
+            writer.add(each)
         if ended:
-            writer.ended(TuningEnded(ended="space", stopped="2026-11-26T09:05:00Z", gpu_s=2.0))
+            writer.add(TuningEnded(ended="space", stopped="2026-11-26T09:05:00Z", gpu_s=2.0))
     return path_of(root, "h200", "sgemm", "v5", begun.engine)
 
 
@@ -96,7 +96,7 @@ def test_a_torn_last_line_is_told_and_the_next_run_goes_on_without_it(
     with writing(tmp_path, BEGUN) as (writer, so_far):
         assert so_far.torn
         assert len(so_far.trials) == 1
-        writer.trial(trial(32, 3e-3))
+        writer.add(trial(32, 3e-3))
     after = load(path)
     assert not after.torn
     assert [each.median_s for each in after.trials] == [2e-3, 3e-3]
@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
         begun = path.read_bytes()
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(MissingError, match="no space"):
-            writer.trial(trial(32, 1e-3))
+            writer.add(trial(32, 1e-3))
         monkeypatch.undo()
     assert path.read_bytes() == begun
     assert begun.startswith(before)

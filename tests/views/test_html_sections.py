@@ -23,12 +23,12 @@ from workbench.project import find_project
 from workbench.store import Store
 from workbench.study.folder import StudyInfo, run_study
 from workbench.views.html.build import build_report
-from workbench.views.html.captured import kernels_of
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, what_if
 from workbench.views.html.code.source import ptx_view
 from workbench.views.html.pages.ladder import sweep
 from workbench.views.html.parts import cell, panel_view
 from workbench.views.html.render import environment
+from workbench.views.html.reports import kernels_of
 
 PTX = """\
 .visible .entry _Z5scalePKfPf(

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from benchmarks.recordings import opened
 from tests import goldens
 from workbench.analysis.story import Step
-from workbench.capture.capture_store import Shelf
 from workbench.ladder import find_ladders
-from workbench.session.reports import ProgramDiff, open_capture
 from workbench.store import Store
-from workbench.views.sheets.program import difference_sheet, program_sheet
 from workbench.views.terminal.console import render
-from workbench.views.terminal.diff import diff_view, kernel_step_view
+from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
 from workbench.views.text.markdown import step_markdown
@@ -34,12 +32,15 @@ SHIPPED = {
     "conv2d_tile": ("c6", {"v1"}),
     "scale_add": ("n8192", {"v1", "v2"}),
 }
-SHELVES = {folder: Shelf(DATA / folder) for folder in ("programs", "captures")}
+CAPTURES = {
+    folder: sorted(path.name for path in (DATA / folder / ".workbench" / "captures").iterdir())
+    for folder in ("programs", "captures")
+}
 PROGRAMS = [
     *(
         ("programs", old, old.replace("before", "after"))
-        for old in sorted(SHELVES["programs"].names())
-        if old.endswith("before") and old.replace("before", "after") in SHELVES["programs"].names()
+        for old in CAPTURES["programs"]
+        if old.endswith("before") and old.replace("before", "after") in CAPTURES["programs"]
     ),
     *(
         ("captures", old, new)
@@ -88,8 +89,11 @@ def test_recorded_steps(root: Path, study: str) -> None:
 
 @pytest.mark.parametrize(("folder", "old", "new"), PROGRAMS)
 def test_recorded_programs(folder: str, old: str, new: str) -> None:
-    both = [open_capture(SHELVES[folder], f"@{name}") for name in (old, new)]
-    diff = ProgramDiff(*both)
+    from workbench.programs.shown.sheets import difference_sheet, program_sheet
+    from workbench.programs.shown.steps import kernel_step_view
+
+    session = wb.Session(DATA / folder)
+    both, diff = map(session.program, (old, new)), session.diff_programs(old, new)
     views = [
         *(sheet_view(program_sheet(side.capture)) for side in both),
         sheet_view(difference_sheet(diff.difference)),
@@ -98,10 +102,12 @@ def test_recorded_programs(folder: str, old: str, new: str) -> None:
     goldens.same(f"recorded/{old}.txt", "".join(render(view, 120) for view in views))
 
 
-@pytest.mark.parametrize("name", sorted(SHELVES["captures"].names()))
+@pytest.mark.parametrize("name", CAPTURES["captures"])
 def test_recorded_captures(name: str) -> None:
     """Programs of other people: PyTorch, Triton, CuPy, numba, a sample of CUDA's, a pytest."""
-    found = open_capture(SHELVES["captures"], f"@{name}")
+    from workbench.programs.shown.sheets import program_sheet
+
+    found = wb.Session(DATA / "captures").program(name)
     views = [sheet_view(program_sheet(found.capture))]
     if found.detail is not None:
         views.append(show_view(found.profile, label=f"@{name}", width=120))
@@ -113,6 +119,6 @@ def test_no_golden_is_left_over() -> None:
         *(path.name for path in (UNSEEN / "profiles" / "h200").iterdir()),
         *SHIPPED,
         *(old for _, old, _ in PROGRAMS),
-        *(f"@{name}" for name in SHELVES["captures"].names()),
+        *(f"@{name}" for name in CAPTURES["captures"]),
     }
     goldens.no_others("recorded", {f"{name}.txt" for name in names})

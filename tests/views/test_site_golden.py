@@ -14,7 +14,6 @@ from tests.views import site_data
 from tests.views.outline import outline, outline_of_data
 from workbench.project import find_project
 from workbench.views.html.build import CapturedProgram, ReportFile, build_report
-from workbench.views.html.captured import program_folder
 
 REPORT = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "launch_failed.ncu-rep.zst"
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
@@ -45,6 +44,8 @@ def of_report(root: Path) -> None:
 
 def of_programs(root: Path) -> None:
     """The pages of two programs, without the part of their folders that says where they lay."""
+    from workbench.programs.shown.captured import program_folder
+
     reports = root / "reports"
     both = tuple(CapturedProgram(CAPTURES, name) for name in ("manual", "fused"))
     build_report(reports, programs=both)

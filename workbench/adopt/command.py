@@ -6,6 +6,7 @@ import click
 
 from workbench import units
 from workbench.adopt.importing import Import, keep_report
+from workbench.analysis.compare import remarks
 from workbench.commands.options import problem_option, study_option
 from workbench.model import Profile
 from workbench.session.api import CoreSession
@@ -58,13 +59,12 @@ def command(
 
 def _report(profile: Profile, where: str) -> None:
     kernels = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in profile.launches))
-    n = len(profile.launches)
     say(
         f"kept {profile.study}/{profile.version} {profile.problem} on {profile.device.name} "
         f"(ncu {profile.tools.get('ncu') or 'of unknown version'}, "
         f"{profile.captured or 'date unknown'})"
     )
-    say(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
+    say(f"  {units.several(len(profile.launches), 'launch', 'launches')}: {kernels}")
     say(f"  {where}")
-    for notice in profile.notices:
-        say(f"note: {notice.message}")
+    for text in remarks(profile):
+        say(f"note: {text}")

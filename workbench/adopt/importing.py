@@ -20,9 +20,8 @@ from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import Project, find_project
-from workbench.session.adopting import free_name, parameters_of
-from workbench.session.reports import open_capture
-from workbench.session.workspace import Workspace, is_capture
+from workbench.session.reports import load_report
+from workbench.session.workspace import Selection, Workspace, is_capture
 from workbench.specs import Version
 from workbench.store import device_slug
 from workbench.study.folder import (
@@ -35,8 +34,9 @@ from workbench.study.folder import (
 )
 from workbench.study.frontmatter import code
 from workbench.study.mangling import own_name, written
-from workbench.study.recordings import PROBLEM, trimmed
+from workbench.study.parameters import free_name, parameters_of
 from workbench.study.scaffold import (
+    PROBLEM,
     check_study_free,
     check_study_name,
     docstring,
@@ -44,6 +44,7 @@ from workbench.study.scaffold import (
     filled,
     first_text,
     study_name,
+    trimmed,
     write_study,
 )
 from workbench.study.sources import include_directives, kernel_names
@@ -109,7 +110,8 @@ def _measured(place: Workspace, wish: Import) -> Profile:
     """The launches that the import names."""
     path, inner = split_target(wish.report)
     if is_capture(wish.report):
-        profile = select_kernels(open_capture(place.shelf, wish.report).profile, wish.kernel)
+        profile = load_report(place, wish.report, Selection())[0]
+        profile = select_kernels(profile, wish.kernel)
     else:
         profile = select_kernels(read_report(path), wish.kernel or inner)
     if not any(launch.profiled for launch in profile.launches):

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from workbench.disk.opening import folder, parts_of
 from workbench.errors import DataError, UsageError, did_you_mean
-from workbench.project import Project
+from workbench.project import PRIVATE, Project
 
 #: The longest name, title or pointer.
 LONGEST = 500
@@ -76,7 +76,7 @@ class Fence:
 
     def __init__(self, project: Project) -> None:
         self.root = project.root
-        self._folders = (project.kernels, project.profiles, project.root / ".workbench")
+        self._folders = (project.kernels, project.profiles, project.root / PRIVATE)
 
     def target(self, text: str, what: str) -> str:
         """A version, a capture, or a report below the project, as a command takes it.

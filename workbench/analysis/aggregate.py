@@ -4,7 +4,7 @@ A version may launch several kernels (im2col, then GEMM). Over its launches, cou
 and times add; rates are means weighted by duration (or, where there is none, by
 instructions); what the compiler and the launch fix (registers, block size) has neither
 sum nor mean, so one launch speaks for all. Every number that was made this way says so
-in its `rule`. Launches of a foreign report are samples: `launches.merge_samples` first.
+in its `rule`. Launches of a report may be samples: `launches.side_by_side` first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import weakref
+from bisect import bisect
 from collections import Counter as Bag
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -20,14 +21,14 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
+from workbench.counters import MACHINE, Counter, Missing, Reading, catalog, read, read_all, spread
 from workbench.language import _, told
 from workbench.model import Dim3, Launch, Number, Profile, Record, Spread
 
 How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
-#: The emulator's metric of machine instructions.
-ESTIMATE = "ptx__machine_inst_estimate"
+#: The emulator's metric of a kernel's machine code: its SHA-256.
+COMPILED = "ptxas__code"
 #: In the name of every metric that is made of warp samples.
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
@@ -50,6 +51,11 @@ class LaunchPair(Record, frozen=True):
     new: int | None
     how: How = "signature"
 
+    @property
+    def matched(self) -> bool:
+        """Whether both sides have it."""
+        return self.old is not None and self.new is not None
+
     def of(self, old: Profile, new: Profile) -> tuple[Launch | None, Launch | None]:
         """The launches."""
         return (
@@ -70,6 +76,11 @@ class Combined(NamedTuple):
     rule: str = ""
     spread: Spread | None = None
     derived: bool = False
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the emulator estimated it."""
+        return self.ncu.startswith(MACHINE)
 
 
 def seconds_of(launch: Launch) -> float | None:
@@ -92,12 +103,6 @@ def metric_sum(profile: Profile, name: str) -> float | None:
     found = [launch.metrics.get(name) for launch in profile.launches if launch.profiled]
     known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
     return sum(known) if known and len(known) == len(found) else None
-
-
-def machine_instructions(old: Profile, new: Profile) -> tuple[float, float] | None:
-    """Machine instructions that the emulator estimated of both; None where one has no estimate."""
-    before, after = (metric_sum(profile, ESTIMATE) for profile in (old, new))
-    return None if before is None or after is None else (before, after)
 
 
 def value_of(launch: Launch, counter: str) -> Number | None:
@@ -229,7 +234,7 @@ def multiplied(launch: Launch, times: int) -> Launch:
     }
 
     def adds(name: str) -> bool:
-        counts = name in adding or name.endswith(".sum") or name == ESTIMATE
+        counts = name in adding or name.endswith(".sum")
         return counts and _SAMPLED not in name
 
     return structs.replace(
@@ -276,8 +281,9 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
        any others, where each side has one such launch left.
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
        are much alike: the most alike first. Then one name in one configuration.
-    4. Where both sides have as many left, what takes longest on either side, if both are among
-       them; in order, where nothing says how long they took. The rest was added or removed.
+    4. Where as many are left on both sides, between the same two kernels or in all: in order, if
+       they have one shape or no time; else what takes longest on either side, if both are among
+       them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -288,12 +294,8 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     matching.alike()
     matching.same("name", lambda x: (x.workload, x.kernel, *x.config), even=True)
     matching.same("name", lambda x: (x.workload, x.kernel), alone=True)
-    if len(matching.left) == len(matching.right):
-        timed = weights_of(old)[1] and weights_of(new)[1]
-        left, right = _heaviest(old, matching.left), _heaviest(new, matching.right)
-        sides = (left, right) if timed else (matching.left, matching.right)
-        for a, b in list(zip(*sides, strict=False)):
-            matching.take(a, b, "order")
+    matching.in_turn(gaps_of(matching.pairs, matching.left, matching.right))
+    matching.in_turn([(tuple(matching.left), tuple(matching.right))])
     found = matching.pairs
     found += [
         LaunchPair(kernel=old[a].kernel, old=a, new=None, how="removed") for a in matching.left
@@ -305,10 +307,19 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     return tuple(found)
 
 
-def _heaviest(launches: Sequence[Launch], among: Sequence[int]) -> list[int]:
-    """The first launch that weighs most of all, if it is among some."""
-    weights, __ = weights_of(launches)
-    return [at for at in among if weights[at] == max(weights)][:1]
+def gaps_of(
+    pairs: Sequence[LaunchPair], left: Sequence[int], right: Sequence[int]
+) -> list[tuple[list[int], list[int]]]:
+    """Launches of both sides without a partner, by the two pairs that they stand between."""
+    out: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    whole = [(p.old, p.new) for p in pairs if p.old is not None and p.new is not None]
+    for side, own in enumerate((left, right)):
+        known = sorted((pair[side], n) for n, pair in enumerate(whole))
+        for at in own:
+            place = bisect(known, (at, -1))
+            ends = [-1, *(n for __, n in known), -1][place : place + 2]
+            out[tuple(ends)][side].append(at)
+    return list(out.values())
 
 
 class _Matching:
@@ -337,7 +348,7 @@ class _Matching:
 
         `alone`: only where both have it once; `even`: where both have it as often.
         """
-        before, after = _by_key(self.old, self.left, key), _by_key(self.new, self.right, key)
+        before, after = by_key(self.old, self.left, key), by_key(self.new, self.right, key)
         for name, mine in before.items():
             others = after.get(name, [])
             if alone and (len(mine), len(others)) != (1, 1):
@@ -346,6 +357,21 @@ class _Matching:
                 continue
             for a, b in zip(mine, others, strict=False):
                 self.take(a, b, how)
+
+    def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
+        """Match what stands in one gap on both sides, if that is as many launches.
+
+        In order where they have one shape, or no time; else those that take longest of all.
+        """
+        (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
+        for left, right in gaps:
+            pairs = list(zip(left, right, strict=False))
+            alike = all(self.old[a].config == self.new[b].config for a, b in pairs)
+            if timed and too and not alike:
+                pairs = [(before.index(max(before)), after.index(max(after)))]
+            for a, b in pairs if len(left) == len(right) else ():
+                if a in left and b in right:
+                    self.take(a, b, "order")
 
     def alike(self) -> None:
         """Match what is most alike, down to `_ALIKE`."""
@@ -379,9 +405,10 @@ def typeless(signature: str) -> str:
     return re.sub(_NUMBERS, "#", signature)
 
 
-def _by_key(
+def by_key(
     launches: Sequence[Launch], among: Iterable[int], key: Callable[[Launch], Hashable]
 ) -> dict[Hashable, list[int]]:
+    """The positions of launches by a key, in order."""
     out: dict[Hashable, list[int]] = defaultdict(list)
     for position in among:
         out[key(launches[position])].append(position)

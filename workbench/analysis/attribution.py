@@ -571,13 +571,16 @@ def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Att
         for kind, (name, opcodes) in KINDS.items()
         if name in names and readable
     }
-    words = list(diff.words)
+    launches = tuple(_match(old, new, pair) for pair in placing.launches)
+    # A step of flags, definitions or launches alone is no step without a change.
+    alone = diff.sources.same and any(match.changes for match in launches)
+    words = [] if alone else list(diff.words)
     if not names:
         words.append(_("no counter is known per line on both sides"))
     return Attribution(
         hunks=diff.hunks,
         counters=splits,
-        launches=tuple(_match(old, new, pair) for pair in placing.launches),
+        launches=launches,
         missing=missing,
         words=tuple(words),
         sources=diff.sources,

@@ -26,34 +26,42 @@ from workbench.analysis.aggregate import (
     Combined,
     LaunchPair,
     combine,
-    machine_instructions,
 )
 from workbench.analysis.launches import (
     KernelChange,
     kernel_changes,
     launch_words,
     of_no_pair,
+    partial_words,
     side_by_side,
     speaking,
 )
 from workbench.analysis.misread import conflicts_told, misread_sides, misread_words
-from workbench.analysis.plausible import implausible, implausible_time, most_on
+from workbench.analysis.plausible import broken, implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging
 from workbench.analysis.times.noise import (
     Chance,
     Chances,
     CountedSide,
+    Steady,
     left_noise,
-    machine_chances,
     noise_of,
     of_both,
 )
 from workbench.analysis.times.timing import Speed, TimeChange, time_change
-from workbench.counters import DERIVED, IMPLAUSIBLE, Counter, Missing, bound_broken, catalog
+from workbench.counters import (
+    DERIVED,
+    ESTIMATED,
+    IMPLAUSIBLE,
+    Counter,
+    Missing,
+    bound_broken,
+    catalog,
+)
 from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
 from workbench.language import N_, _, told
-from workbench.model import Number, Profile, Record, Timing
+from workbench.model import COMPILER, Number, Profile, Record, Timing
 from workbench.units import faster, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
@@ -62,6 +70,8 @@ Movement = Literal["better", "worse", "changed", "same", "missing"]
 _SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
+#: Counters of the whole time, which a part of the kernels has not.
+_WHOLE = ("duration", "cycles")
 #: Counters of blocks on an SM by what each resource leaves room for.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
 #: Counters of the use of shared memory. To begin with it is a choice, and not worse than none.
@@ -152,10 +162,9 @@ class Comparison(Record, frozen=True):
 
     `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
     what became of each kernel, and `launch_words` how several launches were compared.
-    `machine_instructions` are those of both sides, estimated where PTX was run, and
-    `machine_chances` what may be of them on a chip. `implausible` is what no run can have, of
-    either side's counters and times; it stands among the warnings as well, as does `provenance`:
-    what differs and changes no verdict.
+    `partial` says why there is no time of the whole, where much of either side has no counterpart.
+    `implausible` is what no run can have, of either side's counters and times; it stands among
+    the warnings as well, as does `provenance`: what differs and changes no verdict.
     """
 
     old: Side
@@ -167,8 +176,7 @@ class Comparison(Record, frozen=True):
     launches: tuple[LaunchPair, ...]
     kernels: tuple[KernelChange, ...] = ()
     launch_words: tuple[str, ...] = ()
-    machine_instructions: tuple[float, float] | None = None
-    machine_chances: Chances | None = None
+    partial: str = ""
     implausible: tuple[str, ...] = ()
     provenance: tuple[str, ...] = ()
 
@@ -253,8 +261,7 @@ def compare(
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)
     both = side_by_side(old, new)
-    pairs = both.pairs
-    kernels = kernel_changes(both, pairs)
+    kernels = kernel_changes(both)
     speaker = speaking(kernels)
     before = combine(both.old, speaker.old if speaker else None)
     after = combine(both.new, speaker.new if speaker else None)
@@ -279,9 +286,15 @@ def compare(
         )
     time = time_change(old_time, new_time, across=across)
     resized = _resized(before["threads_per_block"], after["threads_per_block"])
-    deltas = tuple(_delta(c, before[c.id], after[c.id], resized=resized) for c in catalog())
+    # Over several kernels no launch can be left out, and sums have the default noise.
+    alone = len(both.old.launches) == len(both.new.launches) == 1
+    steady = both.steady[0] if alone and both.steady else {}
+    deltas = tuple(
+        _delta(c, before[c.id], after[c.id], resized=resized, steady=steady) for c in catalog()
+    )
     chips = chip_for(old.device), chip_for(new.device)
-    deltas = tuple(_told_as_absent(delta, chips) for delta in deltas)
+    partial = partial_words(both, kernels, names)
+    deltas = tuple(_told_as_absent(delta, chips, partial) for delta in deltas)
     loose = of_both(
         CountedSide(both.old, before, speaker.old if speaker else None),
         CountedSide(both.new, after, speaker.new if speaker else None),
@@ -289,7 +302,10 @@ def compare(
     if loose:
         deltas = tuple(replace(d, chances=loose.get(d.id)) for d in deltas)
     warnings = _warnings(both.old, both.new, before, after)
-    impossible = [*implausible(old), *implausible(new)]
+    for name, one, other in zip(names, (old, new), (new, old), strict=True):
+        notices = [x for x in one.notices if x.code == COMPILER and x not in other.notices]
+        warnings += [f"{name}: {told(notice.message)}" for notice in notices]
+    impossible = [x for x in (*implausible(old), *implausible(new)) if x not in reasons]
     impossible += [text for one in (old_time, new_time) if one for text in implausible_time(one)]
     warnings += impossible
     if time is None and old_time is not None and new_time is not None:
@@ -301,9 +317,6 @@ def compare(
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
             warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
-    machine = machine_instructions(old, new)
-    if machine is not None:
-        deltas = tuple(_beside_machine(delta, machine) for delta in deltas)
     return Comparison(
         old=_side(old, names[0]),
         new=_side(new, names[1]),
@@ -311,11 +324,10 @@ def compare(
         warnings=tuple(warnings),
         time=time,
         counters=deltas,
-        launches=pairs,
+        launches=both.pairs,
         kernels=kernels,
         launch_words=launch_words(kernels, names),
-        machine_instructions=machine,
-        machine_chances=machine_chances(old, new),
+        partial=partial,
         implausible=tuple(impossible),
         provenance=(
             *(said for said in warnings if said.startswith(_(_SEEDS))),
@@ -347,7 +359,7 @@ def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[st
 
     `across`: two devices were asked for.
     """
-    reasons = []
+    reasons = [*dict.fromkeys((*broken(old), *broken(new)))]
 
     def differ(what: str, a: str, b: str) -> None:
         if a and b and a != b:
@@ -431,7 +443,12 @@ def _resized(old: Combined | Missing, new: Combined | Missing) -> bool:
 
 
 def _delta(
-    counter: Counter, old: Combined | Missing, new: Combined | Missing, *, resized: bool
+    counter: Counter,
+    old: Combined | Missing,
+    new: Combined | Missing,
+    *,
+    resized: bool,
+    steady: Mapping[str, Steady],
 ) -> Delta:
     # Of blocks of another size more are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
@@ -442,10 +459,11 @@ def _delta(
     ncu = known.ncu if isinstance(known, Combined) else counter.origin
     rules = [s.rule for s in (old, new) if isinstance(s, Combined) and s.rule]
     derived = any(isinstance(s, Combined) and s.derived for s in (old, new))
+    estimated = any(isinstance(s, Combined) and s.value and s.estimated for s in (old, new))
     result = partial(
         Delta,
         id=counter.id,
-        title=counter.title + (_(DERIVED) if derived else ""),
+        title=counter.title + (_(DERIVED) if derived else _(ESTIMATED) if estimated else ""),
         derived=derived,
         group=counter.group,
         unit=counter.unit,
@@ -467,14 +485,18 @@ def _delta(
         return result(delta=None, relative=None, moved=False, verdict="missing", reason=reason)
     delta = new.value - old.value
     noise = noise_of(counter, old.value, new.value, derived)
-    moved = left_noise(counter, old.value, new.value, (old.spread, new.spread), derived)
+    spreads, ratio = (old.spread, new.spread), steady.get(new.ncu)
+    moved = left_noise(counter, old.value, new.value, spreads, derived, ratio)
     verdict = movement(better, delta, moved)
     relative = delta / old.value if old.value else None
     return result(delta=delta, relative=relative, moved=moved, verdict=verdict, noise=noise)
 
 
-def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Delta:
-    """A counter of which a side is what no run can have moved nothing, and explains nothing."""
+def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partial: str) -> Delta:
+    """A counter of which a side is what no run can have moved nothing, and explains nothing.
+
+    Nor has a part of the kernels (`partial`) the time of the whole, on either side.
+    """
     sides = zip((_("old"), _("new")), (delta.old, delta.new), chips, strict=True)
     broken = [
         _("{side}: {implausible}, {bound} is possible").format(
@@ -483,6 +505,8 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
         for side, value, chip in sides
         if value is not None and (bound := bound_broken(delta.id, value, most_on(chip, delta.id)))
     ]
+    if partial and delta.id in _WHOLE:
+        broken, delta = [partial], replace(delta, old=None, new=None)
     if not broken:
         return delta
     return replace(
@@ -493,14 +517,6 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None]) -> Del
         verdict="missing",
         reason="; ".join(filter(None, (delta.reason, *broken))),
     )
-
-
-def _beside_machine(delta: Delta, machine: tuple[float, float]) -> Delta:
-    """More PTX of which ptxas makes fewer instructions is not worse, nor the other way better."""
-    if delta.ncu != "ptx__inst_executed" or delta.delta is None:
-        return delta
-    agree = (machine[1] - machine[0]) * delta.delta > 0
-    return delta if agree or not delta.moved else replace(delta, verdict="changed")
 
 
 def movement(better: str, change: Number, moved: bool) -> Movement:

@@ -28,10 +28,9 @@ from typing import Literal
 from msgspec import structs
 from msgspec.structs import replace
 
-from workbench.analysis.aggregate import ESTIMATE
-from workbench.analysis.compare import Comparison, Delta, at, doubt
-from workbench.counters import Counter, catalog
-from workbench.language import N_, _
+from workbench.analysis.compare import Comparison, Delta, doubt
+from workbench.counters import ESTIMATED, MACHINE, Counter, catalog
+from workbench.language import _
 from workbench.model import Profile, Record, Rule
 from workbench.specs import Expectation, Prediction, parse_prediction
 from workbench.units import quantity, relative
@@ -106,11 +105,12 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         observed = relative(time.old_s, time.new_s)
         noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
         verdict, reason = _decide(prediction, time.old_s, time.new_s, noise, time.moved, "s")
-    elif delta is not None and delta.ncu in _OF_PTX:
-        observed, verdict, reason = _by_estimate(prediction, delta, comparison)
     elif delta is not None and delta.old is not None and delta.new is not None:
         observed = observed_change(delta)
-        verdict, reason = _settled(prediction, delta, partial(_by_count, prediction))
+        decide = _by_count
+        if delta.ncu.startswith(MACHINE):
+            observed, decide = observed + _(ESTIMATED), _by_estimate
+        verdict, reason = _settled(prediction, delta, partial(decide, prediction))
     elif delta is not None:
         reason = delta.reason or _("missing on one side")
     return Judgement(
@@ -122,24 +122,6 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         why=expectation.why,
         learned=expectation.learned,
         line=expectation.line,
-    )
-
-
-#: Counters that the emulator has of PTX, where a GPU counts machine instructions.
-_OF_PTX = ("ptx__inst_executed", "ptx__thread_inst_executed", "ptx__thread_inst_executed_true")
-PTX_COUNTED = N_("PTX was counted, not machine instructions")
-
-
-def of_machine(delta: Delta, comparison: Comparison) -> Delta | None:
-    """The counter as a GPU counts it: of PTX the estimate of machine instructions, or None."""
-    if delta.ncu not in _OF_PTX:
-        return delta
-    if delta.ncu != _OF_PTX[0] or comparison.machine_instructions is None:
-        return None
-    return replace(
-        at(delta, *comparison.machine_instructions),
-        ncu=ESTIMATE,
-        chances=comparison.machine_chances,
     )
 
 
@@ -158,23 +140,10 @@ def _by_count(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
     return _decide(prediction, old, new, delta.noise, delta.moved, delta.unit)
 
 
-def _by_estimate(
-    prediction: Prediction, delta: Delta, comparison: Comparison
-) -> tuple[str, Verdict, str]:
-    """What is observed, the verdict and its reason for a counter of `_OF_PTX`."""
-    estimated = of_machine(delta, comparison)
-    if estimated is None:
-        return observed_change(delta), "inconclusive", _(PTX_COUNTED)
-
-    def decide(one: Delta) -> tuple[Verdict, str]:
-        assert one.old is not None and one.new is not None
-        # The same PTX may have run on both sides, and whatever it becomes is the same.
-        alike = one.new == one.old and not delta.moved
-        return _within_error(prediction, float(one.old), float(one.new), alike, delta.unit)
-
-    return _("{observed_change} (estimated)").format(
-        observed_change=observed_change(estimated)
-    ), *_settled(prediction, estimated, decide)
+def _by_estimate(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
+    assert delta.old is not None and delta.new is not None
+    alike = delta.new == delta.old and not delta.moved
+    return _within_error(prediction, float(delta.old), float(delta.new), alike, delta.unit)
 
 
 def _within_error(

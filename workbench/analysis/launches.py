@@ -1,32 +1,37 @@
 """The launches of two profiles: made comparable, named, and what became of each kernel.
 
 A profile of a study holds one run of a version: its launches are parts that add up. A
-report holds whatever a program launched while ncu looked on: of one kernel and one
-configuration it holds *samples*, as many as there happened to be. `merge_samples` makes
-one launch of them, their mean, so that everything behind it compares launch with launch;
-`side_by_side` leaves out what only one of two reports launched besides. It is one module because
-what is paired and what is said of the pairs are one decision.
+report holds whatever a program launched while ncu looked on. Its launches of one kernel and one
+configuration are *samples*, where their counterparts are as well and they take about as long: they
+become one launch, their mean, which counts as often as both sides ran it. So all behind
+`side_by_side` compares launch with launch, and sums are of everything that was launched. A kernel
+that came or went counts too, unless the kernels with a counterpart are too small a part.
+
+It is one module because what is paired and what is said of the pairs are one decision.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from math import fsum, prod
+from collections import Counter as Bag
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import fsum, gcd, inf, prod
 
 from msgspec import structs
 
 from workbench.analysis.aggregate import (
     How,
     LaunchPair,
-    Recent,
+    by_key,
+    gaps_of,
+    multiplied,
     near,
     pair_launches,
     seconds_of,
     weights_of,
 )
-from workbench.analysis.naming import distinctions, titles
-from workbench.analysis.times.noise import left_noise
+from workbench.analysis.naming import distinctions, of_library, titles
+from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
 from workbench.model import (
@@ -53,44 +58,38 @@ _FIXED = (
 
 #: Its spread says of which grids a launch is the mean, where they are not one.
 _BLOCKS = "launch__grid_size"
+#: Launches whose times are further apart than this factor do unlike things: layers of a network.
+_LAYERS = 1.5
+#: All of it is compared where this part of the longer side's time has a counterpart.
+_COVERED = 0.8
 
 
 class SideBySide(Record, frozen=True):
     """Two profiles of what is compared, and the launches that only one side has.
 
-    `alone` are (0 old, 1 new; the launch): kernels that a report holds beside those that
-    both hold. They are in neither profile. `pairs` are the launches that correspond.
+    `pairs` are the launches that correspond; of several launches that were merged `steady` has
+    what each counter does. `each` are the two profiles with every launch as it ran once.
+    `covered` is the part (0-1) of the work of the `longer` side (0 old, 1 new) that has a
+    counterpart. Where it is small, `alone` are (side; the launch) the kernels without one: they
+    are in neither profile.
     """
 
     old: Profile
     new: Profile
     pairs: tuple[LaunchPair, ...]
+    each: tuple[Profile, Profile]
+    steady: tuple[Mapping[str, Steady], ...] = ()
+    covered: float = 1.0
+    longer: int = 0
     alone: tuple[tuple[int, Launch], ...] = ()
 
 
 #: The last answers: the parts of one comparison ask for the same profiles.
 _beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
-
-
-def merge_samples(profile: Profile) -> Profile:
-    """The profile with all launches of one kernel and configuration as one, their mean.
-
-    `Launch.samples` says how many there were, `Launch.spreads` how far they lay apart. A
-    profile of a study, or one without repeated launches, is returned as it is.
-    """
-    return _merged(profile)
-
-
-def _merge(profile: Profile) -> Profile:
-    groups = [[launch] for launch in profile.launches]
-    if not profile.study and len(groups) > 1:
-        groups = classes_of_launches(profile.launches)
-    if len(groups) == len(profile.launches):
-        return profile
-    return structs.replace(profile, launches=tuple(_mean(group) for group in groups))
-
-
-_merged = Recent(_merge, most=8)
+_Both = tuple[Sequence[Launch], Sequence[Launch]]
+#: Positions of launches: of one and its counterpart, and in groups on both sides.
+_Row = tuple[int | None, int | None]
+_Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
@@ -107,64 +106,181 @@ def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, L
 
 
 def side_by_side(old: Profile, new: Profile) -> SideBySide:
-    """Two profiles with their samples merged, and without what only one report launched.
-
-    A version's launches are all parts of it. Of a report, a kernel without a partner is
-    left out where another kernel is on both sides: it is other work.
-    """
+    """Two profiles with their samples merged. A version's launches are all parts of it."""
     for a, b, answer in tuple(_beside):
         if a is old and b is new:
             return answer
-    before, after = merge_samples(old), merge_samples(new)
-    pairs = pair_launches(before.launches, after.launches)
-    answer = SideBySide(old=before, new=after, pairs=pairs)
-    foreign = not (old.study and new.study)
-    if foreign and any(pair.how in ("signature", "name", "renamed") for pair in pairs):
-        answer = _without_strangers(answer)
+    answer = _laid(old, new)[0] if old.study and new.study else _of_reports(old, new)
     _beside.append((old, new, answer))
     return answer
 
 
-def _without_strangers(both: SideBySide) -> SideBySide:
-    strangers = [
-        pair
-        for pair in both.pairs
-        if pair.how in ("order", "added", "removed") and _profiled(both, pair)
-    ]
-    gone = (
-        {pair.old for pair in strangers if pair.old is not None},
-        {pair.new for pair in strangers if pair.new is not None},
-    )
-    if not strangers:
+def _of_reports(old: Profile, new: Profile) -> SideBySide:
+    """All launches; without those that have no counterpart where they are much of the work."""
+    both, groups = _laid(old, new)
+    apart = _strangers(both)
+    loads = [_loads(x.launches) for x in both.each]
+    longer = int(sum(loads[1]) > sum(loads[0]))
+    covered = 1 - sum(loads[longer][n] for n in apart[longer]) / (sum(loads[longer]) or 1.0)
+    if covered >= _COVERED:
         return both
-    sides = (both.old, both.new)
     kept = [
         structs.replace(
             profile,
-            launches=tuple(x for n, x in enumerate(profile.launches) if n not in gone[side]),
+            launches=tuple(
+                profile.launches[at]
+                for at in sorted(at for n, x in enumerate(own) if n not in gone for at in x)
+            ),
         )
-        for side, profile in enumerate(sides)
+        for profile, own, gone in zip((old, new), groups, apart, strict=True)
     ]
-    return SideBySide(
-        old=kept[0],
-        new=kept[1],
-        pairs=pair_launches(kept[0].launches, kept[1].launches),
-        alone=tuple(
-            (side, profile.launches[n])
-            for side, profile in enumerate(sides)
-            for n in sorted(gone[side])
-        ),
+    sides = enumerate(zip(both.each, apart, strict=True))
+    alone = tuple((side, each.launches[n]) for side, (each, own) in sides for n in own)
+    rest, __ = _laid(kept[0], kept[1])
+    return structs.replace(rest, alone=alone, covered=covered, longer=longer)
+
+
+def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
+    """Two profiles beside each other, and the positions of every launch's samples."""
+    sides = old.launches, new.launches
+    groups, twins = _samples(sides)
+    if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
+        return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
+    each = [
+        [_mean([side[at] for at in group]) for group in own]
+        for side, own in zip(sides, groups, strict=True)
+    ]
+    pairs = pair_launches(each[0], each[1])
+    often = [[launch.samples for launch in own] for own in each]
+    counts = [Bag(launch.kernel for launch in side) for side in sides]
+    steady: list[Mapping[str, Steady]] = [{} for __ in pairs]
+    for n, pair in enumerate(pairs):
+        if pair.old is not None and pair.new is not None:
+            both = each[0][pair.old], each[1][pair.new]
+            ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
+            if pair.how != "order" and ran[0] != ran[1]:  # of one kernel more was looked at
+                fewer = min(both[0].samples, both[1].samples)
+                often[0][pair.old] = often[1][pair.new] = fewer
+            first, second = groups[0][pair.old], groups[1][pair.new]
+            if len(first) > 1 and [twins.get(at) for at in first] == second:
+                launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
+                steady[n] = _steady(*launches)
+    rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
+    unit = gcd(*(n for side in rows for x, n in side if x.profiled)) or 1
+    counted = [
+        [
+            structs.replace(multiplied(x, n // unit), samples=x.samples) if n > unit else x
+            for x, n in side
+        ]
+        for side in rows
+    ]
+    profiles = [
+        structs.replace(profile, launches=tuple(own))
+        for profile, own in zip((old, new, old, new), (*counted, *each), strict=True)
+    ]
+    answer = SideBySide(
+        old=profiles[0],
+        new=profiles[1],
+        pairs=pairs,
+        each=(profiles[2], profiles[3]),
+        steady=tuple(steady),
     )
+    return answer, groups
 
 
-def _profiled(both: SideBySide, pair: LaunchPair) -> bool:
-    """Whether a launch that was only listed, and never measured, is not all that there is."""
-    found = [
-        profile.launches[place].profiled
-        for profile, place in ((both.old, pair.old), (both.new, pair.new))
-        if place is not None
-    ]
-    return any(found)
+def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
+    """The positions of samples of one launch, and which launch of both sides is which."""
+    twins = _twins(sides)
+    rows: list[_Row] = sorted(twins.items())
+    rows += [(at, None) for at in range(len(sides[0])) if at not in twins]
+    rows += [(None, at) for at in range(len(sides[1])) if at not in {*twins.values()}]
+    kinds = [{at: n for n, own in enumerate(_classes(side)) for at in own} for side in sides]
+    seconds = [[seconds_of(launch) or 0.0 for launch in side] for side in sides]
+    every: list[list[_Row]] = []
+    known: dict[tuple[int, int], list[list[_Row]]] = defaultdict(list)
+
+    def apart(row: _Row, other: _Row) -> float:
+        """By which factor their times differ at most; infinity: they are of other kinds."""
+        factor = 1.0
+        for kind, own, a, b in zip(kinds, seconds, row, other, strict=True):
+            if a is not None and b is not None:
+                least, most = sorted((own[a], own[b]))
+                same = kind[a] == kind[b]
+                factor = max(factor, (most / least if least else 1.0) if same else inf)
+        return factor
+
+    for row in rows:
+        keys = [(side, kinds[side][at]) for side, at in enumerate(row) if at is not None]
+        group = min(known[keys[0]], key=lambda own: apart(own[0], row), default=None)
+        if group is None or apart(group[0], row) > _LAYERS:
+            group = []
+            every.append(group)
+            for key in keys:
+                known[key].append(group)
+        group.append(row)
+    old = sorted([a for a, __ in group if a is not None] for group in every)
+    new = sorted([b for __, b in group if b is not None] for group in every)
+    return (list(filter(None, old)), list(filter(None, new))), twins
+
+
+def _twins(sides: _Both) -> dict[int, int]:
+    """The n-th launch of a kernel with the n-th, first of one configuration.
+
+    What one side alone has may have been renamed: if it is as many launches, in order as well.
+    """
+    names = [{(x.workload, x.kernel) for x in side} for side in sides]
+    shared = names[0] & names[1]
+    twins: dict[int, int] = {}
+    keys: tuple[Callable[[Launch], Hashable], ...] = (
+        lambda x: (x.workload, x.kernel, x.signature, *x.config),
+        lambda x: (x.workload, x.kernel),
+        lambda x: (x.workload, x.kernel) if (x.workload, x.kernel) in shared else None,
+    )
+    for key in keys:
+        known = {*twins.values()}
+        old = by_key(sides[0], (at for at in range(len(sides[0])) if at not in twins), key)
+        new = by_key(sides[1], (at for at in range(len(sides[1])) if at not in known), key)
+        for name, places in old.items():
+            others = new.get(name, [])
+            if name is not None or len(places) == len(others):
+                twins.update(zip(places, others, strict=False))
+    return twins
+
+
+def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
+    """By ncu's name: new over old of all pairs but one, whichever that is; the two extremes."""
+    out = {}
+    for name in old[0].metrics:
+        values = [[x.metrics[name].value for x in side if name in x.metrics] for side in (old, new)]
+        numbers = [[float(v) for v in own if not isinstance(v, str)] for own in values]
+        if len(numbers[0]) == len(numbers[1]) == len(old) and min(numbers[0]) > 0:
+            before, after = map(fsum, numbers)
+            pairs = zip(*numbers, strict=True)
+            rest = [(after - b) / (before - a) if before > a else 1.0 for a, b in pairs]
+            out[name] = min(rest), max(rest)
+    return out
+
+
+def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
+    """Launches without a partner that stand where the other side launched nothing else.
+
+    Between two kernels of one name what is launched took the place of what was, however many; but
+    which kernel a library chose, beside one's own, is no work of the author.
+    """
+    out: tuple[list[int], list[int]] = ([], [])
+    sides = both.each[0].launches, both.each[1].launches
+    anchors = [pair for pair in both.pairs if pair.how in ("signature", "name")]
+    others = [pair for pair in both.pairs if pair not in anchors]
+    places = [[at for at in own if at is not None]
+              for own in ([p.old for p in others], [p.new for p in others])]  # fmt: skip
+    alone = [{p.old for p in others if not p.matched}, {p.new for p in others if not p.matched}]
+    for gap in gaps_of(anchors, *places) if any(pair.matched for pair in both.pairs) else ():
+        found = [(side, at, sides[side][at]) for side in (0, 1) for at in gap[side]]
+        if not all(gap) or all(of_library(launch) for __, __, launch in found):
+            for side, at, launch in found:
+                if at in alone[side] and launch.profiled:
+                    out[side].append(at)
+    return out
 
 
 # --- samples of one launch -----------------------------------------------------------
@@ -175,9 +291,13 @@ def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
 
     Grids that are nearly equal are one configuration, as in a captured program.
     """
-    groups: dict[object, list[list[Launch]]] = {}
-    out: list[list[Launch]] = []
-    for launch in launches:
+    return [[launches[at] for at in group] for group in _classes(launches)]
+
+
+def _classes(launches: Sequence[Launch]) -> list[list[int]]:
+    groups: dict[object, list[list[int]]] = {}
+    out: list[list[int]] = []
+    for at, launch in enumerate(launches):
         fixed = [launch.metrics.get(name) for name in _FIXED]
         key = (
             *(launch.workload, launch.kernel, launch.signature),
@@ -187,12 +307,12 @@ def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
         alike = groups.setdefault(key, [])
         found = None
         if launch.profiled:
-            found = next((g for g in alike if _one_class(g[0], launch)), None)
+            found = next((g for g in alike if _one_class(launches[g[0]], launch)), None)
         if found is None:
             found = []
             alike.append(found)
             out.append(found)
-        found.append(launch)
+        found.append(at)
     return out
 
 
@@ -402,23 +522,31 @@ class KernelChange(Record, frozen=True):
         return self.new_s - self.old_s
 
 
-def kernel_changes(both: SideBySide, pairs: Sequence[LaunchPair]) -> tuple[KernelChange, ...]:
-    """Every kernel of two profiles, as `pairs` match them, and those that stand alone."""
+def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
+    """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
     rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    for pair in pairs:
-        a, b = pair.of(both.old, both.new)
+    steady: list[Mapping[str, Steady]] = []
+    for n, pair in enumerate(both.pairs):
+        a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
             rows.append((a, b, pair))
+            steady.append(both.steady[n] if both.steady else {})
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
         for a, b, __ in rows
     ]
-    weights = _weights([row[0] for row in rows]), _weights([row[1] for row in rows])
+    loads = _loads([row[0] for row in rows]), _loads([row[1] for row in rows])
+    whole = [sum(own) or 1.0 for own in loads]
     return tuple(
-        _change(a, b, pair, _sides_named(called[n], a, b), (weights[0][n] + weights[1][n]) / 2)
-        for n, (a, b, pair) in enumerate(rows)
+        _change(
+            row,
+            _sides_named(called[n], row[0], row[1]),
+            (loads[0][n] / whole[0] + loads[1][n] / whole[1]) / 2,
+            steady[n] if n < len(steady) else {},
+        )
+        for n, row in enumerate(rows)
     )
 
 
@@ -434,29 +562,29 @@ def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> 
     )
 
 
-def _weights(launches: Sequence[Launch | None]) -> list[float]:
-    """The part (0-1) that each launch is of its side."""
+def _loads(launches: Sequence[Launch | None]) -> list[float]:
+    """How much each launch is, as often as it ran."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
-    found = [next(known) if x is not None and x.profiled else 0.0 for x in launches]
-    return [value / (sum(found) or 1.0) for value in found]
+    return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]
 
 
 def _change(
-    a: Launch | None,
-    b: Launch | None,
-    pair: LaunchPair | None,
+    row: tuple[Launch | None, Launch | None, LaunchPair | None],
     names: tuple[str, str],
     weight: float,
+    steady: Mapping[str, Steady],
 ) -> KernelChange:
+    a, b, pair = row
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
     before, after = (spread(x, duration) if x is not None else None for x in (a, b))
+    ratio = next((steady[name] for name in duration.names if name in steady), None)
     moved = (
         seconds[0] is not None
         and seconds[1] is not None
-        and left_noise(duration, seconds[0], seconds[1], (before, after))
+        and left_noise(duration, seconds[0], seconds[1], (before, after), steady=ratio)
     )
     return KernelChange(
         name_old=names[0],
@@ -501,13 +629,13 @@ def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
 def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     """The pair of kernels whose registers and waves stand for the comparison.
 
-    The one whose duration changed most; where none left its noise (or has no duration), the
-    one that carries most of both sides. None where no kernel is on both sides.
+    The one whose duration changed most in all; where none left its noise (or has no duration),
+    the one that carries most of both sides. None where no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
     moved = [change for change in matched if change.moved and change.change_s is not None]
     if moved:
-        return max(moved, key=lambda change: abs(change.change_s or 0.0))
+        return max(moved, key=lambda change: abs(change.change_s or 0.0) * min(change.samples))
     return max(matched, key=lambda change: change.weight, default=None)
 
 
@@ -607,6 +735,29 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
             )
         )
     return out
+
+
+def partial_words(
+    both: SideBySide, changes: Sequence[KernelChange], labels: tuple[str, str]
+) -> str:
+    """What is and is not compared, where much of the work has no counterpart; else ""."""
+    if not both.alone:
+        return ""
+
+    def each(c: KernelChange) -> str:
+        times = f"{quantity(c.old_s, 's')} → {quantity(c.new_s, 's')}"
+        return f"{c.name} ({times})" if c.old_s else c.name
+
+    shared = sorted((c for c in changes if c.matched), key=lambda c: -c.weight)
+    words = _(
+        "Only {share} of the time of {label} is in kernels of both sides: no speed-up of the whole "
+        "is given. Compared: {said}{more}."
+    ).format(
+        share=quantity(100 * both.covered, "%"),
+        label=labels[both.longer],
+        **_with_more(shared, each),
+    )
+    return " ".join((words, *_on_one_side(changes, labels)))
 
 
 def _timed(change: KernelChange, side: int) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from workbench import units
 from workbench.analysis.aggregate import value_of
 from workbench.analysis.limits.limit import GROUP, SAMPLES, HotLine, sampled_lines
-from workbench.counters import Counter, catalog, line_metric
+from workbench.counters import MACHINE, Counter, catalog, line_metric
 from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, line_counters
 
@@ -86,8 +86,10 @@ def counted_beside(side: Iterable[tuple[Launch, Lines]], counter: str, ideal: st
     """A counter by line over launches; the note says how many times the ideal it is."""
     totals: dict[LineKey, Number] = {}
     least: dict[LineKey, Number] = {}
+    mark = ""
     for launch, lines in side:
         name = line_metric(launch, catalog()[counter])
+        mark = "≈" if name and name.startswith(MACHINE) else mark
         best = line_metric(launch, catalog()[ideal]) if ideal else None
         for key, own in lines.items() if name else ():
             if number := own.get(name or "", 0):
@@ -95,7 +97,7 @@ def counted_beside(side: Iterable[tuple[Launch, Lines]], counter: str, ideal: st
                 least[key] = least.get(key, 0) + (own.get(best, 0) if best else number)
     return {
         key: Amount(
-            text=units.count(total),
+            text=mark + units.count(round(total)),
             total=total,
             excess=max(total - least[key], 0),
             note=_beyond(total, least[key]),

@@ -21,6 +21,16 @@ _EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
 _WORDS = re.compile(r"\w+")
 _SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
+#: How kernels of NVIDIA's libraries are called, and those of templates of theirs.
+_LIBRARY = re.compile(
+    r"\b(?:cutlass|cub|thrust|cudnn|cublas\w*)::"
+    r"|^(?:void )?(?:cutlass|cudnn|cublas|maxwell|volta|turing|ampere|hopper|sm\d+|gemv|splitK)\w*_"
+)
+
+
+def of_library(launch: Launch) -> bool:
+    """Whether a kernel is a library's, by its name."""
+    return bool(_LIBRARY.search(launch.kernel) or _LIBRARY.search(launch.signature))
 
 
 def titles(launches: Sequence[Launch]) -> list[str]:

@@ -5,19 +5,21 @@ sector of 32 bytes sixteen times. A run cannot do the problem's operations faste
 fastest unit, nor move its bytes faster than the memory they lie in: device memory where they are
 more than the L2 holds, else what all L1 caches take in. What lies outside was not measured of
 this work: a warm cache, skipped work, or counters of passes that differ. It is said wherever it is
-shown, and fails `check`.
+shown, and fails `check`. Of a report that contradicts itself (`broken`) no advice is given.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 
-from workbench.analysis.aggregate import readings_of, seconds_of
-from workbench.counters import IMPLAUSIBLE, MARGIN, Missing, bound_broken, catalog
+from workbench.analysis.aggregate import Recent, readings_of, seconds_of, value_of
+from workbench.counters import IMPLAUSIBLE, MARGIN, Missing, bound_broken, catalog, line_metric
 from workbench.gpus import Chip, chip_for
-from workbench.language import _
-from workbench.model import Profile, Timing
-from workbench.units import quantity
+from workbench.language import N_, _
+from workbench.model import Launch, Profile, Timing
+from workbench.units import listed, quantity
 
 #: Shares of shorter launches are not judged: their passes differ by as much as they are long, and
 #: of kernels of 1 µs that clear a buffer ncu gives an L1 at 440%.
@@ -27,7 +29,7 @@ _SHORT = 10e-6
 def implausible(profile: Profile) -> list[str]:
     """Counters of a profile that no run can have, each in words."""
     chip = chip_for(profile.device)
-    found: dict[str, None] = {}
+    found = dict.fromkeys(broken(profile))
     for launch in profile.launches:
         seconds = seconds_of(launch)
         short = seconds is not None and seconds < _SHORT
@@ -48,6 +50,67 @@ def implausible(profile: Profile) -> list[str]:
                     )
                 ] = None
     return list(found)
+
+
+#: What a launch needs, whose numbers follow the size of its grid.
+_MEASURED = ("duration", "cycles", "instructions", "dram_bytes", "l2_sectors")
+#: So many parts of one whole that are the very same are no measurement.
+_PARTS = 3
+#: Two counts of one launch differ by less than this factor, whatever its passes had to wait for;
+#: fewer instructions than these may all be of one wait.
+_PASSES, _FEW = 4.0, 100_000
+#: Warp samples that chance does not put into equal parts.
+_SAMPLES = 100
+
+
+#: Words, and the kernels that they are of.
+_Found = tuple[str, tuple[str, ...]]
+
+
+def _contradictions(profile: Profile) -> Iterator[_Found]:
+    launches = [launch for launch in profile.launches if launch.profiled]
+    alike: dict[tuple[float | None, ...], list[Launch]] = defaultdict(list)
+    for launch in launches:
+        measured = tuple(value_of(launch, name) for name in _MEASURED)
+        alike[measured].append(launch)
+        alike[measured[:1]].append(launch)
+        yield from ((words, (launch.kernel,)) for words in _of_one(launch))
+    for measured, same in alike.items():
+        names = tuple(dict.fromkeys(launch.kernel for launch in same))
+        sizes = {math.prod((*launch.grid, *launch.block)) for launch in same}
+        if len(sizes) < 2 or not measured[0]:
+            continue
+        if len(measured) > 1 and None not in measured[1:3]:
+            yield N_("{kernel} have other grids and the very same time and counters"), names
+            return
+        if len(names) == len(launches) >= _PARTS and measured[0] >= _SHORT:
+            yield N_("each of {kernel} takes the very same time"), names
+
+
+def _of_one(launch: Launch) -> Iterator[str]:
+    counted, columns = value_of(launch, "instructions"), launch.instructions.columns
+    ran = columns.get("inst_executed")
+    counts = sorted((counted, sum(ran.values))) if counted and ran is not None else (1, 1)
+    if launch.by_timing is None and counts[1] > max(_FEW, _PASSES * counts[0]):
+        yield N_("{kernel} issues other instructions than all of its lines together")
+    states = catalog().group("stalls")
+    cycles = [value for state in states if (value := value_of(launch, state.id))]
+    names = [name for state in states if (name := line_metric(launch, state))]
+    samples = [whole for name in names if (whole := sum(columns[name].values))]
+    for parts, least in ((cycles, 0), (samples, _SAMPLES)):
+        if len(parts) >= _PARTS and len({*parts}) == 1 and sum(parts) >= least:
+            yield N_("warps of {kernel} spend the very same time in each of their states")
+
+
+#: A page asks for it several times.
+_found: Recent[Profile, tuple[_Found, ...]] = Recent(lambda p: tuple(_contradictions(p)))
+
+
+def broken(profile: Profile) -> tuple[str, ...]:
+    """Why a report cannot be one of what ran, in words; empty where it can."""
+    text = _("the report cannot be right: {text}")
+    found = (_(words).format(kernel=listed(names)) for words, names in _found(profile))
+    return tuple(dict.fromkeys(text.format(text=each) for each in found))
 
 
 def most_on(chip: Chip | None, name: str) -> float | None:

@@ -2,30 +2,16 @@
 
 A kernel may be faster because the compiler found that nobody reads its result, because it
 was run on a smaller problem, or because the other side was built for debugging; and two
-captures of the same machine code differ by nothing but the machine. Judged by:
+captures of the same machine code differ by nothing but the machine.
 
-* the arithmetic (`analysis.roofline`: float operations, tensor products, byte dot products,
-  all alike: a matrix unit in place of FFMAs is the same work);
-* the bytes that store instructions write to global memory, lane by lane, and that loads read:
-  where nothing says that the problem is one, and device memory moved as much more or less for
-  them, the time a byte is said first, and the step is told all the same;
-* where nothing says that the problem is one: threads × the instructions of each. More threads
-  that do as much each are another size, and as many of the same kernel that do a twentieth left
-  the work undone; the time is then told a block, thread, byte and operation;
-* the instructions that the same code, launched alike, executed: another input;
-* the problem's parameters, where both sides say them: of one problem no amount is a size;
-* the build's flags, the debug notice of a report, and local memory as debug builds alone use it;
-* the text of the machine code, with grid, block and shared memory: the same code launched
-  alike is no change at all, and kernels beside it are another set of launches;
-* the devices: what moved from one chip to another is not the code's;
-* the operations of each format of numbers: fewer bits are other results, though of the same work,
-  so it is said first and the step is told all the same.
+*Not the same work* needs proof: arithmetic or a result that is gone, another problem, another
+input of one code, or a size that bytes show as well. As many bytes by half of the blocks or
+instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
+memory are work of the author. What looks like less data, another kernel, or fewer bits a number is
+said first (`Doubt.certain` is false), and the step is told all the same.
 
-The rules are conservative: an algorithm that needs fewer operations, a fused kernel or fewer
-accumulations in global memory are work of the author, and only doubted (`Doubt.certain` is
-false) or not mentioned at all. What launches of one kernel and configuration do is counted all
-together and once a configuration, and told only where the two agree: a program may run a kernel
-three times before and four times after.
+Launches of one kernel and configuration are counted all together and once, and told only where the
+two agree: a program may run a kernel three times before and four times after.
 
 It is one module because every doubt is weighed beside the others.
 """
@@ -35,11 +21,20 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Literal
 
-from workbench.analysis.aggregate import LADDER, Recent, main_launch, value_of
+from msgspec import structs
+
+from workbench.analysis.aggregate import (
+    COMPILED,
+    LADDER,
+    Recent,
+    likeness,
+    main_launch,
+    value_of,
+)
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
@@ -51,10 +46,10 @@ from workbench.analysis.limits.roofline import (
     measured,
     operations_of,
     stored_bytes,
-    work,
 )
-from workbench.analysis.optional import over, plus
-from workbench.counters import Missing
+from workbench.analysis.naming import titles
+from workbench.analysis.optional import over
+from workbench.counters import PTX
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
@@ -86,11 +81,10 @@ _OTHER_SIZE = 1.5
 _SAME_INSTRUCTIONS = 0.1
 #: Threads that execute up to this factor more or fewer instructions each do as much.
 _AS_MUCH = 1.25
+#: Elements that a thread may load at once.
+_WIDEST = 16.0
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
-#: Local accesses per instruction of a debug build, at least; of the other side, at most; and
-#: how many times the instructions of the other side it executes. Spills alone stay below.
-_DEBUG_LOCAL, _PLAIN_LOCAL, _BLOWN_UP = 0.1, 0.02, 4.0
 _WORD = 4
 #: A format of numbers is told where it is this part of a side's operations, and (but for products
 #: of matrices) of what its lanes execute; and gone where less than `_VANISHED` of it is left.
@@ -124,9 +118,10 @@ _INPUTS = {
     "E5M2": "float8",
 }
 
+#: Metrics of what the compiler made of PTX that ran.
+_RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 
 
 class Doubt(Record, frozen=True):
@@ -153,12 +148,11 @@ def doubts(
     labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
-    same = codes[0] is not None and codes[0] == codes[1]
+    same = codes[0] is not None and codes[0] == codes[1] and not _other_flags(sides)
     apart = _devices(sides, same)
     found.append(apart)
     if same:
-        other = _other_size_of_one_code(sides) or (None if found[0] else _other_input(sides))
-        found.append((None if apart else _twice(sides)) or other)
+        found += _of_one_code(sides, apart=apart is not None, debug=found[0] is not None)
     else:
         found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
         both = side_by_side(old, new)
@@ -205,20 +199,6 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
             labels=labels[built.index(True)]
         )
         return Doubt(kind="debug", words=words)
-    if any(built):
-        return None
-    local = [_per_instruction(side) for side in sides]
-    counts = [_total(side, "instructions") for side in sides]
-    for debug, plain in ((0, 1), (1, 0)):
-        heavy, light, more = local[debug], local[plain], over(counts[debug], counts[plain])
-        if heavy is None or light is None or more is None:
-            continue
-        if heavy >= _DEBUG_LOCAL and light <= _PLAIN_LOCAL and more >= _BLOWN_UP:
-            words = _("{labels}, it seems (-G): {more:.0f} times the instructions, ").format(
-                labels=labels[debug], more=more
-            )
-            words += _("{heavy:.0f}% of them on local memory").format(heavy=100 * heavy)
-            return Doubt(kind="debug", words=words)
     return None
 
 
@@ -234,13 +214,6 @@ def _built_for_debugging(profile: Profile) -> bool:
     return bool(_DEBUG_FLAGS & set(flags)) or any(
         notice.code == DEBUG_BUILD for notice in profile.notices
     )
-
-
-def _per_instruction(profile: Profile) -> float | None:
-    """Local loads and stores per instruction."""
-    amounts = [_total(profile, name) for name in ("local_loads", "local_stores", "instructions")]
-    loads, stores, instructions = amounts
-    return over(plus(loads, stores), instructions)
 
 
 # --- problems ----------------------------------------------------------------------
@@ -271,20 +244,17 @@ def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
 
 def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     """The machine code of every kernel that was measured; None where one has no text."""
-    texts = {_code(launch) for launch in measured(profile)}
-    return texts if texts and all(any(text) for text in texts) else None
+    launches = measured(profile)
+    held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
+    return {_code(launch) for launch in launches} if launches and held else None
 
 
-def _twice(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """The same code, launched alike, that executed as many instructions."""
-    old, new = (each_once(side, _instructions) for side in sides)
-    if {_launched(x) for x in measured(sides[0])} != {_launched(x) for x in measured(sides[1])}:
-        return None
-    if old is None or new is None or not _close(old, new, _SAME_INSTRUCTIONS):
-        return None
-    what = "instructions" if sides[0].engine == "ncu" else "PTX"
-    words = _("both sides have the same {what} and the same launch configuration").format(what=what)
-    return Doubt(kind="same-code", words=words)
+def _other_flags(sides: tuple[Profile, Profile]) -> bool:
+    """Whether PTX became machine code that nobody holds, by other flags than definitions."""
+    if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
+        return False
+    built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
+    return len(built) == 2 and built[0] != built[1]
 
 
 def _other_launches(
@@ -299,9 +269,9 @@ def _other_launches(
         there, here = codes[more] or set(), codes[less] or set()
         if here < there:
             launches = measured(sides[more])
-            shared = [launch for launch in launches if _code(launch) in here]
-            alone = [launch for launch in launches if _code(launch) not in here]
-            names = ", ".join(dict.fromkeys(_told_apart(launch, shared) for launch in alone))
+            called = zip(titles(launches), launches, strict=True)
+            alone = [name for name, launch in called if _code(launch) not in here]
+            names = ", ".join(dict.fromkeys(alone))
             words = _("{labels} ran {names} beside kernels that are the same on both sides").format(
                 labels=labels[more], names=names
             )
@@ -309,40 +279,42 @@ def _other_launches(
     return None
 
 
-def _told_apart(launch: Launch, others: Sequence[Launch]) -> str:
-    """A kernel's name; with the first word of its signature that others of the name lack."""
-    alike = [other for other in others if other.kernel == launch.kernel]
-    known = {word for other in alike for word in _WORDS.findall(other.signature)}
-    words = (word for word in _WORDS.findall(launch.signature) if word not in known)
-    own = next(words, "") if alike else ""
-    return f"{launch.kernel} ({own})" if own else launch.kernel
-
-
 def _relative(launch: Launch) -> tuple[str, ...]:
-    """The machine code with jumps relative to one another: where it is loaded is chance."""
+    """The machine code with jumps relative to one another: where it is loaded is chance.
+
+    Where PTX was run: what ptxas made of it, or, where that is not known, PTX and its resources.
+    """
     base: list[int] = []
+    held = [launch.metrics[name] for name in (COMPILED, *_RESOURCES) if name in launch.metrics]
+    made = tuple(str(metric.value) for metric in held) if PTX in launch.metrics else ()
+    if COMPILED in launch.metrics:
+        return made
 
     def shorten(found: re.Match[str]) -> str:
         base.append(int(found[0], 16))
         return f"{base[-1] - base[0]:+#x}"
 
-    return tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
+    return made + tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
 
 
 _code = Recent(_relative, most=LADDER)
 
 
-def _launched(launch: Launch) -> tuple[object, ...]:
-    return _code(launch), launch.config
-
-
-def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """The same code, over more or fewer elements: by what it stored, or by its operations.
+def _of_one_code(
+    sides: tuple[Profile, Profile], *, apart: bool, debug: bool
+) -> Iterator[Doubt | None]:
+    """The same code: run twice, or over more or fewer elements, or on another input.
 
     A grid that is cut otherwise stores as much, and may only repeat some work at its seams. One
     that is the same and stores as much is of one size, whatever its loops do: another input.
     """
-    alike = {_launched(x) for x in measured(sides[0])} == {_launched(x) for x in measured(sides[1])}
+    alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    ran = amounts_of(sides, _instructions)
+    if alike and not apart and ran is not None and _close(*ran.once, _SAME_INSTRUCTIONS):
+        known = all(COMPILED in x.metrics for x in measured(sides[0]))
+        what = "instructions" if known or sides[0].engine == "ncu" else "PTX"
+        words = _("both sides have the same {what} and the same launch configuration")
+        yield Doubt(kind="same-code", words=words.format(what=what))
     for measure, what, unit, least in (
         (stored_bytes, "stored", "byte", 1 + _SAME_INSTRUCTIONS),
         (operations_of, _("arithmetic operations"), "", _OTHER_SIZE),
@@ -352,18 +324,11 @@ def _other_size_of_one_code(sides: tuple[Profile, Profile]) -> Doubt | None:
             words = _("the same machine code ran on another size ({amounts} {what})").format(
                 amounts=_moved(amounts, unit), what=what
             )
-            return Doubt(kind="size", words=words)
-    return None
-
-
-def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """The same code, launched alike, that executed another number of instructions."""
-    if {_launched(x) for x in measured(sides[0])} != {_launched(x) for x in measured(sides[1])}:
-        return None
-    executed = amounts_of(sides, _instructions)
-    if executed is None or executed.changed < 1 + _SAME_INSTRUCTIONS:
-        return None
-    old, new = executed.once
+            yield Doubt(kind="size", words=words)
+            return
+    if not alike or debug or ran is None or ran.changed < 1 + _SAME_INSTRUCTIONS:
+        return
+    old, new = ran.once
     time = over(*(each_once(side, _seconds) for side in reversed(sides)))
     each = over(time, over(new, old))
     piece = (
@@ -375,11 +340,12 @@ def _other_input(sides: tuple[Profile, Profile]) -> Doubt | None:
         "the same machine code, launched alike, executed {old} × the "
         "instructions: another input{piece}"
     ).format(old=quantity(new / old), piece=piece)
-    return Doubt(kind="input", words=words)
+    yield Doubt(kind="input", words=words)
 
 
-def _seconds(launch: Launch) -> float | None:
-    return value_of(launch, "duration")
+_seconds = partial(value_of, counter="duration")
+_instructions = partial(value_of, counter="instructions")
+_dram_bytes = partial(value_of, counter="dram_bytes")
 
 
 # --- amounts -----------------------------------------------------------------------
@@ -388,45 +354,93 @@ def _seconds(launch: Launch) -> float | None:
 def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     operations, stored = amounts_of(sides, operations_of), amounts_of(sides, stored_bytes)
     one = [(side.study, side.problem, side.parameters) for side in sides]
-    known = one[0] == one[1] and all(one[0])
-    return (
-        _nothing_written(stored, labels)
+    found = (
+        _nothing_written(sides, labels)
         or _nothing_loaded(sides, labels)
         or _vanished(sides, operations, stored, labels)
-        or (None if known else _other_size(sides, operations, stored))
-        or (None if known else _other_launch(sides))
-        or (None if known else _hardly_ran(sides, labels))
-        or (None if known else _other_data(sides, operations))
-        or _fewer_operations(sides, operations)
     )
+    if found is None and not (one[0] == one[1] and all(one[0])):
+        data = _data(sides, stored)
+        same = any(amounts.changed < _AS_MUCH for amounts in data)
+        least = math.inf if same else _OTHER_SIZE if data else _WIDEST
+        found = (
+            (None if same else _other_size(sides, operations, stored))
+            or _other_launch(sides, least, labels)
+            # Counterparts of a program do one job.
+            or (None if labels[0].startswith("@") else _other_kernel(sides))
+            or _other_data(sides, operations)
+        )
+    return found
 
 
-def _other_launch(sides: tuple[Profile, Profile]) -> Doubt | None:
+def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
+    """The bytes that are known, which are as many where the same work is done another way.
+
+    Of what a cache holds, device memory sees little.
+    """
+    moved = amounts_of(sides, _dram_bytes)
+    known = [each for each in (stored, moved) if each is not None and min(each.once) > 0]
+    if len(known) == 2 and any(
+        2 * b < a for a, b in zip(known[0].once, known[1].once, strict=True)
+    ):
+        known.pop()
+    return known
+
+
+def _other_launch(
+    sides: tuple[Profile, Profile], least: float, labels: tuple[str, str]
+) -> Doubt | None:
     """The kernel that takes most of the time, of more or fewer threads that do as much each.
 
-    Threads that take over the work of others execute more; what fewer threads leave undone,
-    nobody does.
+    Threads that take over the work of others execute more, but for what they move: a thread loads
+    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size. As
+    many threads may also have left the work undone.
     """
     old, new = (main_launch(side) for side in sides)
     if old is None or new is None or old.kernel != new.kernel:
         return None
     more = over(_threads(new), _threads(old))
     each = over(over(_instructions(new), _instructions(old)), more)
-    if more is None or each is None or max(more, 1 / more) < _OTHER_SIZE:
+    if not more or not each:
         return None
-    if max(each, 1 / each) > _AS_MUCH:
+    if max(more, 1 / more) >= least and max(each, 1 / each) <= _AS_MUCH:
+        words = _(
+            "another size: {dotted} → {dotted2}, {more} × the threads, and each "
+            "executes {each} × the instructions{a_piece}"
+        ).format(
+            dotted=_dotted(old),
+            dotted2=_dotted(new),
+            more=quantity(more),
+            each=quantity(each),
+            a_piece=_a_piece(old, new),
+        )
+        return Doubt(kind="size", words=words)
+    # What a matrix unit does in one instruction took hundreds.
+    used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
+    few = min(each, 1 / each)
+    if more != 1 or few > _VANISHED or any(share is None or share >= 1.0 for share in used):
         return None
     words = _(
-        "another size: {dotted} → {dotted2}, {more} × the threads, and each "
-        "executes {each} × the instructions{a_piece}"
-    ).format(
-        dotted=_dotted(old),
-        dotted2=_dotted(new),
-        more=quantity(more),
-        each=quantity(each),
-        a_piece=_a_piece(old, new),
+        "{idle} executes {min} of the other side's instructions in as many "
+        "threads: its loops may end early, or the compiler may have removed what "
+        "no result depends on"
+    ).format(idle=labels[int(each < 1)], min=quantity(100 * few, "%"))
+    return Doubt(kind="arithmetic", words=words)
+
+
+def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """One kernel in the place of another that moves more or fewer bytes: perhaps other work."""
+    launches = [measured(side) for side in sides]
+    named = [{launch.kernel for launch in side} for side in launches]
+    if list(map(len, named)) != [1, 1] or likeness(launches[0][0], launches[1][0]):
+        return None
+    moved = amounts_of(sides, _dram_bytes)
+    if moved is None or moved.changed < _OTHER_SIZE:
+        return None
+    words = _("another kernel, {old} → {new}, with {moved} of device memory").format(
+        old=launches[0][0].kernel, new=launches[1][0].kernel, moved=_moved(moved, "byte")
     )
-    return Doubt(kind="size", words=words)
+    return Doubt(kind="size", words=words, certain=False)
 
 
 def _dotted(launch: Launch) -> str:
@@ -452,12 +466,19 @@ def _a_piece(old: Launch, new: Launch) -> str:
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """What lanes load and memory moves for them, changed alike: less data, or read once less."""
-    loaded = amounts_of(sides, loaded_bytes)
-    moved = amounts_of(sides, lambda launch: value_of(launch, "dram_bytes"))
-    if loaded is None or moved is None or min(*loaded.once, *moved.once) <= 0:
+    """What lanes load and memory moves for them, changed alike: less data, or read once less.
+
+    Where no lane is known, what memory reads, what it writes and the instructions did.
+    """
+    text, shown = _("{data} loaded, {ratio} × as much{piece}"), amounts_of(sides, loaded_bytes)
+    every = [shown, amounts_of(sides, _dram_bytes)]
+    if shown is None:
+        text, shown = _("{data} of device memory, {ratio} × as much{piece}"), every[1]
+        counters = "dram_read_bytes", "dram_write_bytes", "instructions"
+        every = [amounts_of(sides, partial(value_of, counter=name)) for name in counters]
+    amounts = [each for each in every if each is not None and min(each.once) > 0]
+    if shown is None or len(amounts) < len(every):
         return None
-    amounts = [loaded, moved]
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
     if operations is not None and max(operations.once) > 0:
         # What a block adds up whatever it reads is as much as before.
@@ -475,85 +496,47 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         if each is not None
         else ""
     )
-    words = _("{loaded} loaded, {ratios_0} × as much{piece}").format(
-        loaded=_moved(loaded, "byte"), ratios_0=quantity(ratios[0]), piece=piece
-    )
+    words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]), piece=piece)
     return Doubt(kind="size", words=words, certain=False)
-
-
-def _hardly_ran(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """As many threads of one kernel, of which one side executes next to nothing."""
-    old, new = (main_launch(side) for side in sides)
-    if old is None or new is None or old.kernel != new.kernel or _threads(old) != _threads(new):
-        return None
-    # What a matrix unit does in one instruction took hundreds.
-    used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
-    ratio = over(_instructions(new), _instructions(old))
-    if not ratio or any(share is None or share >= 1.0 for share in used):
-        return None
-    if max(ratio, 1 / ratio) < 1 / _VANISHED:
-        return None
-    idle = labels[1] if ratio < 1 else labels[0]
-    words = _(
-        "{idle} executes {min} of the other side's instructions in as many "
-        "threads: its loops may end early, or the compiler may have removed what "
-        "no result depends on"
-    ).format(idle=idle, min=quantity(100 * min(ratio, 1 / ratio), "%"))
-    return Doubt(kind="arithmetic", words=words)
 
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """One side reads nothing from global memory, by its instructions and by what the L2 gave."""
-    loaded, read = amounts_of(sides, loaded_bytes), amounts_of(sides, _read_sectors)
-    if loaded is None or read is None or (loaded.together[0] > 0) == (loaded.together[1] > 0):
+    loaded = amounts_of(sides, loaded_bytes)
+    read = amounts_of(sides, partial(value_of, counter="l2_read_sectors"))
+    text = N_("{labels} reads nothing from global memory ({labels2}: {there})")
+    idle = None if read is None else int(read.once[1] < read.once[0])
+    if idle is None or read is None or read.once[idle] > _VANISHED * read.once[1 - idle]:
         return None
-    idle = 0 if not loaded.together[0] else 1
-    if read.once[idle] > _VANISHED * read.once[1 - idle]:
+    return _nothing(loaded, labels, text, "input")
+
+
+def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
+    """A side that stores nothing, in all or in a kernel that does on the other side."""
+    both = side_by_side(*sides)
+    found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
+    for pair in both.pairs:
+        if pair.matched and pair.how in ("signature", "name"):
+            launches = zip(both.each, pair.of(*both.each), strict=True)
+            old, new = (structs.replace(x, launches=(y,)) for x, y in launches if y is not None)
+            names = joined([labels[0], pair.kernel]), joined([labels[1], pair.kernel])
+            stored = amounts_of((old, new), stored_bytes)
+            found.append(_nothing(stored, names, _NO_STORE, "output"))
+    return next(filter(None, found), None)
+
+
+_NO_STORE = N_("{labels} writes nothing to global memory ({labels2}: {there})")
+
+
+def _nothing(
+    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind
+) -> Doubt | None:
+    if amounts is None or (amounts.together[0] > 0) == (amounts.together[1] > 0):
         return None
-    there = quantity(loaded.once[1 - idle], "byte")
-    words = _("{labels} reads nothing from global memory ({labels2}: {there})").format(
-        labels=labels[idle], labels2=labels[1 - idle], there=there
-    )
-    return Doubt(kind="input", words=words)
-
-
-def _read_sectors(launch: Launch) -> float | None:
-    return value_of(launch, "l2_read_sectors")
-
-
-def _fewer_operations(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """Arithmetic of the same units that became more or less: perhaps a better algorithm."""
-    if operations is None or operations.changed < _OTHER_SIZE:
-        return None
-    whole = amounts_of(sides, all_arithmetic)
-    if whole is None or whole.changed < _OTHER_SIZE or _units(sides[0]) != _units(sides[1]):
-        return None
-    words = _("another algorithm, or other work: {operations} arithmetic operations").format(
-        operations=_moved(operations)
-    )
-    return Doubt(kind="arithmetic", words=words, certain=False)
-
-
-def _units(profile: Profile) -> set[str]:
-    """Which units do a tenth of the arithmetic or more."""
-    totals: dict[str, float] = defaultdict(float)
-    for launch in measured(profile):
-        known = work(launch)
-        for unit, count in ({} if isinstance(known, Missing) else known).items():
-            totals[unit] += count
-    least = 0.1 * sum(totals.values())
-    return {unit for unit, count in totals.items() if count >= least}
-
-
-def _nothing_written(stored: Amounts | None, labels: tuple[str, str]) -> Doubt | None:
-    if stored is None or (stored.together[0] > 0) == (stored.together[1] > 0):
-        return None
-    idle = 0 if not stored.together[0] else 1
-    there = quantity(stored.once[1 - idle], "byte")
-    words = _("{labels} writes nothing to global memory ({labels2}: {there})").format(
-        labels=labels[idle], labels2=labels[1 - idle], there=there
-    )
-    return Doubt(kind="output", words=words)
+    idle = 0 if not amounts.together[0] else 1
+    there = quantity(amounts.once[1 - idle], "byte")
+    words = _(text).format(labels=labels[idle], labels2=labels[1 - idle], there=there)
+    return Doubt(kind=kind, words=words)
 
 
 def _vanished(
@@ -743,14 +726,6 @@ def _moved(amounts: Amounts, unit: str = "") -> str:
 
 def _close(a: float, b: float, part: float) -> bool:
     return abs(a - b) <= part * max(abs(a), abs(b))
-
-
-def _total(profile: Profile, counter: str) -> float | None:
-    return each_once(profile, lambda launch: value_of(launch, counter))
-
-
-def _instructions(launch: Launch) -> float | None:
-    return value_of(launch, "instructions")
 
 
 def _threads(launch: Launch) -> float | None:

@@ -120,7 +120,9 @@ class Story(Record, frozen=True):
     @property
     def quiet(self) -> tuple[Hunk, ...]:
         """The hunks that can move nothing: comments, white space, names."""
-        return tuple(hunk for hunk in self.attribution.hunks if not _active(hunk))
+        told = any(launch.changes for launch in self.launches)  # in words, by what it changed
+        quiet = (hunk for hunk in self.attribution.hunks if not _active(hunk))
+        return tuple(hunk for hunk in quiet if not (told and hunk.kind == "front-matter"))
 
 
 def explain(

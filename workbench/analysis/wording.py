@@ -379,6 +379,8 @@ def tell(
     `attribution` is the split of the line counters, for the places of hunks; `cause` what made the
     step.
     """
+    if cause.broken:
+        return joined([f"{capital(text)}." for text in cause.broken])
     precise = precision_words(cause.doubts)
     if head := headline(cause.doubts):
         # Of one machine code a difference in time is the machine's, and worth a word.
@@ -392,7 +394,8 @@ def tell(
         precise,
         data_words(cause.doubts),
         # Where there is no time, what was counted comes first; the head of a step says so as well.
-        "" if comparison.speed is None and cause.proofs else _speed(comparison),
+        comparison.partial
+        or ("" if comparison.speed is None and cause.proofs else _speed(comparison)),
         _unseen(comparison),
         _set_of_kernels(comparison),
         _by_kernel(comparison),
@@ -514,15 +517,21 @@ _SEEN = 3
 
 
 def _set_of_kernels(comparison: Comparison) -> str:
-    """The kernels that came and went, where most of the change is theirs."""
-    change = comparison["duration"].delta
-    if change is None or not comparison["duration"].moved:
+    """The kernels that came and went, where most of the change is theirs, or much of a report's."""
+    duration = comparison["duration"]
+    change = duration.delta if duration.moved else 0.0
+    if change is None or duration.old is None or duration.new is None:
         return ""
     apart = [one for one in comparison.kernels if not one.matched and not one.alone]
     # Where a kernel was not, it took no time; where its time was not taken, nothing adds up.
     parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
     net = total(parts)
-    if net is None or net * change <= 0 or abs(net) < _MOSTLY * abs(change):
+    if net is None or not parts:
+        return ""
+    mostly = net * change > 0 and abs(net) >= _MOSTLY * abs(change)
+    foreign = not (comparison.new.version or comparison.new.of_program)
+    much = max(abs(part or 0.0) for part in parts) >= _UNEXPLAINED * max(duration.old, duration.new)
+    if not mostly and not (foreign and much):
         return ""
     gone = _functions([(one.name_old, one.old_s) for one in apart if one.old_s])
     come = _functions([(one.name_new, one.new_s) for one in apart if one.new_s])
@@ -531,7 +540,9 @@ def _set_of_kernels(comparison: Comparison) -> str:
         for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
         if names
     ]
-    if any(one.matched for one in comparison.kernels):
+    if not mostly:
+        text = _("The set of kernels differs as well: {kernels}.")
+    elif any(one.matched for one in comparison.kernels):
         text = _("Most of it is in the set of kernels: {kernels}.")
     # Of more than are named the words say how many there are.
     elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
@@ -593,7 +604,7 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
         if proof.beside is not None and not is_pipe(proof.beside):
             text += _beside(proof.beside)
     else:
-        text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
+        text = _counted(proof.counter)
         if proof.beside is not None:
             text += _beside(proof.beside)
     # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
@@ -639,9 +650,9 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     if not cause.proofs:
         return ""
     first, rest = cause.proofs[0], cause.proofs[1:]
-    if first.way == "launch":
-        local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
-        return _also(local, hunks) if local is not None else ""
+    local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
+    if local is not None and (first.way == "launch" or not local.counter.old):
+        return _also(local, hunks)
     if comparison["duration"].delta is None:
         return _also(rest[0], hunks) if rest else ""
     if (first.way, *(proof.way for proof in rest[:1])) != ("wait", "occupancy"):
@@ -652,11 +663,15 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
 
 
 def _also(proof: Proof, hunks: Sequence[Hunk]) -> str:
-    text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
-    if proof.counter.id == "local_sectors" and proof.counter.old == 0:
-        why = _("registers spilled, or arrays lie in local memory")
-        text = _("{text} ({why})").format(text=text, why=why)
-    return _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
+    return _("{text}.").format(text=f"{_counted(proof.counter)}{_where(proof, hunks)}")
+
+
+def _counted(delta: Delta) -> str:
+    text = _("{what} {moved}").format(what=delta.title, moved=_moved(delta))
+    if delta.id != "local_sectors" or delta.old != 0:
+        return text
+    why = _("registers spilled, or arrays lie in local memory")
+    return _("{text} ({why})").format(text=text, why=why)
 
 
 def _change(delta: Delta) -> str:

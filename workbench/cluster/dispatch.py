@@ -24,7 +24,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from workbench.capture.capture_store import FOLDER
 from workbench.disk.limits import FACTS, read_regular
 from workbench.disk.lock import locked
 from workbench.disk.writing import clear_folder, remove_file, replace_file
@@ -38,9 +37,10 @@ from workbench.errors import (
 )
 from workbench.measure.plan import Key
 from workbench.model import Record
+from workbench.project import PRIVATE
 from workbench.session.runners import R, Task
 
-JOBS = f"{FOLDER}/jobs"
+JOBS = f"{PRIVATE}/jobs"
 LOG = "log"
 _NAME = re.compile(r"[\w.=-]{1,120}")
 _DEVICES = "devices.json"

@@ -16,6 +16,7 @@ from workbench.commands.options import (
 )
 from workbench.errors import UsageError
 from workbench.session.api import CoreSession
+from workbench.session.captures import captures
 from workbench.session.step import Diff
 from workbench.session.workspace import Places, Selection, is_program, refuse_for_program, sides
 from workbench.views.terminal.progress import Progress
@@ -23,7 +24,6 @@ from workbench.views.text.safe_output import write
 
 if TYPE_CHECKING:
     from workbench.commands.options import Detail
-    from workbench.session.reports import ProgramDiff
 
 
 @click.command()
@@ -64,7 +64,7 @@ def command(
     session = CoreSession(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
-        _print_programs(session.diff_programs(old, new, force=force), format_, all_)
+        captures(old).show_difference(session, (old, new), format_, all_, force)
         return
     step = session.diff(old, new, selection, places, force=force)
     if detail.memory:
@@ -104,32 +104,3 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
             step.comparison, *words, step=step, codes=codes, everything=everything, width=width()
         )
         print_view(view)
-
-
-def _print_programs(programs: ProgramDiff, format_: str, everything: bool) -> None:
-    from workbench.views.sheets.program import difference_document, difference_sheet
-    from workbench.views.terminal.tables import print_sheet
-
-    sheet = difference_sheet(programs.difference, everything=everything)
-    if format_ == "json":
-        from workbench.views.shapes import dumps
-        from workbench.views.text.documents import steps_of
-
-        steps = steps_of(programs.difference, programs.steps())
-        document = difference_document(programs.difference, steps)
-        write(dumps(document.plain()))
-    elif format_ == "markdown":
-        from workbench.views.text.markdown import steps_markdown
-        from workbench.views.text.tables import sheet_text
-
-        text = sheet_text(sheet, format_)
-        write(text + steps_markdown(programs.difference, programs.steps()))
-    else:
-        print_sheet(sheet, format_)
-        if format_ == "csv":
-            return
-        from workbench.views.terminal.console import print_view, width
-        from workbench.views.terminal.diff import kernel_step_view
-
-        for step in programs.steps():
-            print_view(kernel_step_view(step, programs.difference, width=width()))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from workbench.commands.options import Behind
+from workbench.compile.build import compiles
 from workbench.errors import UsageError
-from workbench.language import _, told
+from workbench.features import FEATURES
 from workbench.project import Project, find_project, require_project
-from workbench.session.adopting import compiles
-from workbench.session.tuned import start_tuned
+from workbench.session.captures import captures
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
-from workbench.units import several
 from workbench.views.text.safe_output import say
+
+#: The feature that makes versions of tuned ones.
+_TUNED = next((each for each in FEATURES if each.starts), None)
 
 
 @click.command(
@@ -34,6 +35,7 @@ from workbench.views.text.safe_output import say
     "--from-tuned",
     "tuned",
     metavar="VERSION",
+    hidden=_TUNED is None,
     help="The version to copy, with the values that `workbench tune` found best.",
 )
 @click.option("--problem", help="With --from-tuned: the problem whose winner is meant.")
@@ -108,7 +110,8 @@ def command(
         raise UsageError(
             "--problem chooses among the winners of a tuning", "Add --from-tuned VERSION."
         )
-    if tuned is not None and (version is None or parent is not None or begins or kernel or defines):
+    other = parent is not None or begins or kernel or defines
+    if tuned is not None and (_TUNED is None or version is None or other):
         raise UsageError(
             "--from-tuned makes one version of another",
             "Write workbench new v5 --from-tuned v4, and leave out --from and the like.",
@@ -119,7 +122,7 @@ def command(
                 "--from-cu makes a study, or a version of one",
                 "Leave out --from, --title and --example; --study names it, --kernel picks.",
             )
-        _from_program(
+        captures("--from-cu").from_program(
             project,
             version,
             file=file,
@@ -167,36 +170,6 @@ def command(
     )
 
 
-def _from_program(project: Project, version: str | None, **wished: Any) -> None:
-    # It loads the emulator, which no other way to a version needs.
-    from workbench.session.brought import FromProgram, add_from_program, start_from_program
-
-    wish = FromProgram(**wished)
-    say(f"new: {wish.file} is run without a GPU, on this machine, with your rights", err=True)
-    if version is None:
-        made = start_from_program(project, wish, _progress)
-    else:
-        study, name = parse_target(version, require_project(), wish.study or None)
-        made = add_from_program(project, study, name, wish, _progress)
-    for path in made.paths:
-        say(f"wrote {path}")
-    versions = ", ".join(f"{each} = {kernel}" for each, kernel in made.versions.items())
-    say(f"{several(len(made.versions), 'version')}: {versions}")
-    for why in dict.fromkeys(made.left.values()):
-        names = ", ".join(kernel for kernel, said in made.left.items() if said == why)
-        say(f"left out {names}: {told(why)}")
-    for note in made.notes:
-        say(_("note: {text}").format(text=told(note)))
-    first = f"{made.study}/{next(iter(made.versions))}"
-    if why := compiles(project, view_study(project, made.study).version(first.rpartition("/")[2])):
-        say(f"It does not compile here as it stands: {why}")
-    say(f"Next: read study.py, then `workbench verify {first}`")
-
-
-def _progress(line: str) -> None:
-    say(f"new: {line}", err=True)
-
-
 def _values(defines: tuple[str, ...]) -> dict[str, str]:
     pairs = [each.partition("=") for each in defines]
     for name, _mark, value in pairs:
@@ -232,10 +205,11 @@ def _start_version(
         _, parent = parse_target(parent, project, study_name)
         source = loaded.version(parent)
     copied = f"a copy of {source.id} ({source.title})"
-    if tuned_for is None:
+    if tuned_for is None or _TUNED is None:
         path = start_version(loaded, project, name, source, title, defines=defines)
     else:
-        path, copied = start_tuned(project, loaded, name, source, tuned_for, title)
+        start = _TUNED.load(_TUNED.starts).start_tuned
+        path, copied = start(project, loaded, name, source, tuned_for, title)
     loaded = view_study(project, study_name)
     loaded.version(name)  # what was written must be readable
     new_id = name.partition("_")[0]

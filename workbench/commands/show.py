@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +15,7 @@ from workbench.commands.options import (
 )
 from workbench.language import _
 from workbench.session.api import CoreSession
+from workbench.session.captures import captures, installed
 from workbench.session.targets import Target, whole_large_report
 from workbench.session.workspace import (
     Places,
@@ -64,11 +64,11 @@ def command(
         return
     if is_program(target) and selection.launch is None:
         refuse_for_program(target, memory=memory)
-        _print_sheet(_program(session, target, all_), format_)
+        _print_sheet(captures(target).table(session, target, all_), format_)
         return
     large = whole_large_report(target)
-    if large is not None and selection.launch is None and not all_:
-        _print_sheet(_large(large), format_)
+    if large is not None and selection.launch is None and not all_ and (seen := installed()):
+        _print_sheet(seen.large(large), format_)
         return
     found = session.show(target, selection, places)
     if memory:
@@ -80,20 +80,6 @@ def command(
         _print_sheet(sheet, format_)
     else:
         _print(found, all_, format_)
-
-
-def _program(session: CoreSession, name: str, everything: bool) -> Sheet:
-    from workbench.views.sheets.program import program_sheet
-
-    found = session.program(name)
-    return program_sheet(found.capture, found.detail, everything=everything)
-
-
-def _large(path: Path) -> Sheet:
-    from workbench.session.reports import program_of_report
-    from workbench.views.sheets.program import report_sheet
-
-    return report_sheet(program_of_report(path))
 
 
 def _print_sheet(sheet: Sheet, format_: str) -> None:

@@ -19,6 +19,7 @@ import posixpath
 import re
 import shutil
 import tempfile
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -26,8 +27,15 @@ import msgspec
 
 from workbench.compile import compilers
 from workbench.compile.compilers import Triton
-from workbench.compile.image import load_image
-from workbench.errors import KernelError, MissingError, UnfitError, UsageError, did_you_mean
+from workbench.compile.image import architecture, load_image
+from workbench.errors import (
+    KernelError,
+    MissingError,
+    UnfitError,
+    UsageError,
+    WorkbenchError,
+    did_you_mean,
+)
 from workbench.gpus import shared_per_block
 from workbench.model import Build, KernelResources, Record, SourceFile
 from workbench.processes.bounds import Deadline
@@ -35,8 +43,9 @@ from workbench.project import Project, cache_folder
 from workbench.specs import Version
 from workbench.study.flags import shell_safe
 from workbench.study.frontmatter import place
-from workbench.study.mangling import entries, written
-from workbench.study.signatures import shared_arrays
+from workbench.study.lifted import FOLDER, read_lifted
+from workbench.study.mangling import entries, own_name, written
+from workbench.study.signatures import entry_text, shared_arrays
 from workbench.study.sources import include_folders, local_sources
 
 # --- what compilers say --------------------------------------------------------------------------
@@ -54,7 +63,15 @@ _DIAGNOSTIC = re.compile(
     re.MULTILINE,
 )
 #: Triton calls its own by another name: ptxas-blackwell.
-_PTXAS_INFO = re.compile(r"^ptxas(?:-\w+)? (?:info|\s+\.)|^\s+\d+ bytes stack frame")
+_PTXAS_INFO = re.compile(
+    r"^ptxas(?:-\w+)? (?:info(?!\s*: \(C\d+\))|\s+\.)|^\s+\d+ bytes stack frame"
+)
+#: What it has to say of a kernel's speed: ``(C7511) Potential Performance Loss: … '_Z3twoPf'``.
+_REMARK = re.compile(
+    r"^ptxas.*: \((C\d+)\) (.*?)(?: in (?:the )?function '(\S+)')?\s*$", re.MULTILINE
+)
+#: A shared array of a kernel in PTX.
+_DECLARED = re.compile(r"\.shared .*\.b8 \S+\[(\d+)\]")
 _SUMMARY = re.compile(r"^\d+ (?:catastrophic )?errors? detected|^Compilation terminated|^Remark:")
 #: Errors shown in full; one mistake can cause hundreds.
 _SHOWN = 5
@@ -123,6 +140,23 @@ def warnings(log: str) -> str:
         if line.strip() and not _PTXAS_INFO.match(line) and not _SUMMARY.match(line)
     ]
     return "\n".join(kept)
+
+
+def remarks(made: Build, kernels: Collection[str]) -> Iterator[str]:
+    """Yield what ptxas did to some kernels of a build that its author should know."""
+    for each in (each for each in made.resources if each.name in kernels):
+        name, body = own_name(each.name), entry_text(made.ptx, each.name)
+        if each.spill_stores or each.spill_loads:
+            yield (
+                f"{name}: ptxas spills registers to local memory: {each.spill_stores:,} bytes "
+                f"stored and {each.spill_loads:,} loaded a thread."
+            )
+        shared = each.static_shared - sum(map(int, _DECLARED.findall(body)))
+        if shared > 0 and "enable_smem_spilling" in body:
+            yield f"{name}: ptxas spills registers to shared memory: {shared:,} bytes a block."
+    for code, words, symbol in dict.fromkeys(_REMARK.findall(made.log)):
+        if not symbol or symbol in kernels:
+            yield f"{own_name(symbol or next(iter(kernels)))}: {words} (ptxas, {code})."
 
 
 def _quoted(diagnostic: Diagnostic, texts: dict[str, list[str]]) -> str:
@@ -202,7 +236,7 @@ Compiler = compilers.Nvcc | compilers.Nvrtc | Triton
 #: ``-lineinfo`` links counters to lines. Nothing here changes results: fast math is
 #: a version's own decision, in its `flags`.
 DEFAULT_FLAGS = ("-O3", "-std=c++17", "-lineinfo")
-_FORMAT = 2
+_FORMAT = 3
 _MTIME = 946_684_800  # 2000-01-01
 _CUBIN = "kernel.cubin"
 _RECORD = "build.json"
@@ -489,3 +523,13 @@ def _rename(temporary: Path, folder: Path) -> None:
             folder.rename(trash / "entry")
         shutil.rmtree(trash, ignore_errors=True)
     temporary.rename(folder)
+
+
+def compiles(project: Project, version: Version) -> str:
+    """Why a version of a recorded launch does not compile here; empty: it does."""
+    try:
+        lifted = read_lifted(project.kernels / version.study / FOLDER)
+        build(project, version, architecture(lifted))
+    except WorkbenchError as error:
+        return f"{error.message}. {error.hint}"
+    return ""

@@ -219,6 +219,18 @@ def _shared(elf: ELFFile, kernel: str) -> int:
     return size - kept
 
 
+def code_digests(cubin: bytes) -> dict[str, str]:
+    """Function of a cubin -> the SHA-256 of its machine code; empty where it cannot be read."""
+    try:
+        return {
+            section.name.removeprefix(".text."): sha256(section.data()).hexdigest()
+            for section in ELFFile(io.BytesIO(cubin)).iter_sections()
+            if section.name.startswith(".text.")
+        }
+    except (ELFError, struct.error):
+        return {}
+
+
 def has_ptx(cubin: bytes) -> bool:
     """Test whether machine code holds the PTX that it was made of."""
     try:

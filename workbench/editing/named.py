@@ -23,7 +23,6 @@ from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.line_notes import Beside, beside
 from workbench.analysis.wording import limit_stop
-from workbench.capture.capture_store import shelf_above
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.editing.opened import (
     SUFFIXES,
@@ -43,6 +42,7 @@ from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
 from workbench.project import studies_in, upwards
 from workbench.session.api import CoreSession
+from workbench.session.captures import installed
 from workbench.session.workspace import Selection
 from workbench.store import codec
 from workbench.study.mangling import own_name
@@ -222,10 +222,9 @@ class NamedFile:
     def _records(self) -> Iterator[tuple[str, str, Path, list[Path]]]:
         """Yield captures and reports: command name, title, file, roots of relative paths."""
         try:
-            shelf = shelf_above(self._path.parent)
-            for name in shelf.names() if shelf else ():
-                if shelf and (path := shelf.detail_path(name)).exists():
-                    yield f"@{name}", f"@{name}", path, [shelf.root]
+            seen = installed()
+            for name, path, root in seen.profiles_above(self._path.parent) if seen else ():
+                yield f"@{name}", f"@{name}", path, [root]
         except WorkbenchError as error:
             self.troubles.append(error)
         found = {path for each in self._reports for path in self._reports_of(each)}

@@ -28,7 +28,7 @@ from workbench.project import require_project
 from workbench.session.api import CoreSession
 from workbench.session.step import Diff
 from workbench.session.targets import Named, Target
-from workbench.specs import Version
+from workbench.specs import Description, Version
 from workbench.study import frontmatter
 
 
@@ -79,13 +79,13 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
 
 
 def _as_recorded(version: Version, profile: Profile) -> Version | None:
-    """The version with the text that was recorded; None where that is no other."""
+    """The version as it was recorded, front matter included; None where that is no other."""
     text = next((each.text for each in profile.sources if each.path == version.path), None)
     if not text or text == version.text:
         return None
     then = frontmatter.parse(text, path=version.path, kind=version.kind)
-    now = frontmatter.parse(version.text, path=version.path, kind=version.kind)
-    return replace(version, text=text) if then.launches == now.launches else None
+    said = {name: getattr(then, name) for name in Description.__struct_fields__}
+    return replace(version, text=text, **(said | {"parent": version.parent}))
 
 
 def _print(piece: Tried) -> None:

@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from workbench.analysis.expectations import judge
 from workbench.analysis.times.regression import Turns
-from workbench.capture.capture_store import FOLDER
-from workbench.capture.revisions import commit_of, repository, worktree
 from workbench.engines import RunOptions, fresh_seed
 from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
@@ -35,8 +33,9 @@ from workbench.gate.rules import (
     turns_gate,
 )
 from workbench.model import Record, Timing
-from workbench.project import Project, find_project
-from workbench.session.reports import ProgramDiff, open_capture
+from workbench.project import PRIVATE, Project, find_project
+from workbench.revisions import commit_of, repository, worktree
+from workbench.session.captures import captures
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
 from workbench.session.workspace import Selection, Workspace, is_program, is_report
@@ -206,9 +205,11 @@ def _of_programs(
     place: Workspace, old: str, new: str, rules: Rules, force: bool
 ) -> tuple[Gate, ...]:
     """The gates of the step from one capture to another."""
-    before, after = (open_capture(place.shelf, text) for text in (old, new))
+    captures(old)  # refused where the feature is not here
+    from workbench.programs.session import ProgramMethods
+
     try:
-        programs = ProgramDiff(before, after, force=force)
+        programs = ProgramMethods(place.start).diff_programs(old, new, force=force)
     except InconclusiveError as error:
         return (inconclusive(new, "", error.message),)
     return tuple(check_programs(programs.difference, programs.steps(), rules))
@@ -340,7 +341,7 @@ def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keep
 def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
     selection, rules = asked.selection, asked.rules
     project, study, versions = asked.named.pick(place.project, run=False)
-    store, kept = Store.of(project), Baselines(project.root / FOLDER / "baselines", baseline)
+    store, kept = Store.of(project), Baselines(project.root / PRIVATE / "baselines", baseline)
     if not asked.names and not store.timings(study=study.name):
         return Past(gates=())
     wish = replace(selection, problem=study.problem(selection.problem).name)

@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -36,15 +36,11 @@ from msgspec.structs import replace
 from workbench.analysis.compare import Comparison, Delta, doubt
 from workbench.analysis.expectations import (
     BOUNDS,
-    PTX_COUNTED,
     Judgement,
     Verdict,
     find_counter,
     observed_change,
-    of_machine,
 )
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import counts_change
 from workbench.analysis.times.noise import Chances
 from workbench.analysis.times.regression import (
     MAX_RUNS,
@@ -62,6 +58,9 @@ from workbench.errors import UsageError
 from workbench.language import _, told
 from workbench.model import Estimate, Record, Timing
 from workbench.units import quantity, relative, signed, span
+
+if TYPE_CHECKING:
+    from workbench.programs.compared.program import KernelStep, ProgramDifference
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
 #: exactly, and a slower kernel mostly has more of.
@@ -232,8 +231,7 @@ def check_step(
             status, said = "pass", _(", as predicted")
         add("regression", name, status, text + said)
     for name, (sign, bound) in rules.limits.items():
-        machine = of_machine(comparison[name], comparison)
-        add("limit", name, *_limit(machine or comparison[name], sign, bound))
+        add("limit", name, *_limit(comparison[name], sign, bound))
     return tuple(gates)
 
 
@@ -280,17 +278,12 @@ def _time(comparison: Comparison, rules: Rules) -> tuple[Status, str]:
 
 
 def _regression(comparison: Comparison, name: str, allowed: float) -> tuple[Status, str]:
-    counted = comparison[name]
-    machine = of_machine(counted, comparison)
-    delta = machine or counted
+    delta = comparison[name]
     if delta.old is None or delta.new is None:
         return "inconclusive", _("{title} is not known on both sides: {reason}").format(
             title=delta.title, reason=told(delta.reason)
         )
     text = f"{delta.title}: {observed_change(delta)}"
-    text += _(" (of the machine, estimated)") if delta.ncu != counted.ncu else ""
-    if machine is None and _too_bad(delta, allowed):
-        return "inconclusive", f"{text}; {_(PTX_COUNTED)}"
     if why := doubt(delta, partial(_too_bad, allowed=allowed)):
         return "inconclusive", f"{text}; {why}"
     if _too_bad(delta, allowed):
@@ -377,6 +370,8 @@ def check_programs(
         status, message = _program_time(difference, rules.max_regression)
         gates.append(Gate(label, "regression", _("time on the GPU"), status, message))
     if not difference.timed and not difference.moved:
+        from workbench.programs.compared.words import counts_change  # where the feature is
+
         said = counts_change(difference)
         gates.append(Gate(label, "regression", _("counts"), "pass", said))
     if rules.counters or rules.limits or not difference.timed:

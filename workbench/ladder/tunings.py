@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from workbench.disk.limits import RECORD, read_regular
 from workbench.disk.lock import locked
@@ -32,7 +31,6 @@ from workbench.disk.writing import append_file, remove_file, replace_file
 from workbench.errors import DataError, MissingError
 from workbench.language import N_, _
 from workbench.model import EngineName, Record
-from workbench.specs import LaunchSpec, Version
 from workbench.store import TUNED, Store, component
 from workbench.study.frontmatter import define_text
 from workbench.units import factor, several
@@ -64,8 +62,12 @@ Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
 _LOCK_S = 1.0
-#: Counts of a unit of the SMs -> the fact that says how long it takes for them at its peak (s).
-BUSY = {"shared_wavefronts": "shared_memory_s", "instructions": "issue_slots_s"}
+#: Counts of a unit -> the fact that says how long it takes for them at its peak (s).
+BUSY = {
+    "shared_wavefronts": "shared_memory_s",
+    "instructions": "issue_slots_s",
+    "atomics": "atomics_s",
+}
 #: What a choice is called behind its version's name, unless it is too long or odd for a file.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
@@ -82,7 +84,7 @@ class Trial(Record, frozen=True):
     `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
     None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
     counters by their id, ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; what
-    they do not say is not there.
+    they do not say is not there. `verified` are problems on which its result is right.
     """
 
     values: Values
@@ -100,6 +102,7 @@ class Trial(Record, frozen=True):
     high_s: float | None = None
     gpu_s: float | None = None
     facts: dict[str, float] = msgspec.field(default_factory=dict)
+    verified: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -173,8 +176,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 
     def ranked(self, problem: str) -> tuple[Trial, ...]:
         """The timed trials on a problem, from the fastest on; of the emulator by the estimate."""
-        timed = [each for each in self.of(problem) if each.fate in ("timed", "counted")]
-        return tuple(sorted(timed, key=_rank))
+        return ranked(self.of(problem))
 
     def default_trial(self, problem: str) -> Trial | None:
         """What the values without tuning came to on a problem; None: they were not tried."""
@@ -185,8 +187,8 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         """The next best on a problem: timed to the end, or else the fastest that was dropped."""
         if rest := self.ranked(problem)[1:]:
             return rest[0]
-        dropped = [each for each in self.of(problem) if each.fate == "dropped" and each.median_s]
-        return min(dropped, key=_rank, default=None)
+        dropped = [each for each in self.of(problem) if each.median_s]
+        return next(iter(ranked(dropped, "dropped")), None)
 
     def choice(self, values: Values) -> str:
         """What a choice is called: ``v3@32-4``."""
@@ -228,11 +230,11 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return sum(each.fate in before and each.gpu_s is None for each in self.trials)
 
 
-def score(tuning: Tuning, trial: Trial | None) -> float | None:
+def score(engine: TuningEngine, trial: Trial | None) -> float | None:
     """What trials are compared by, in seconds: a time, or the emulator's estimate."""
-    if trial is None:
+    if trial is None or trial.fate not in ("timed", "counted", "dropped"):
         return None
-    return trial.median_s if tuning.engine == "gpu" else trial.estimate
+    return trial.median_s if engine == "gpu" else trial.estimate
 
 
 def key_of(values: Values) -> str:
@@ -253,31 +255,14 @@ def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
     return f"{version}@{shown}"
 
 
-def _rank(trial: Trial) -> tuple[float, float, str]:
-    def last(value: float | None) -> float:
-        return math.inf if value is None else value
+def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
+    """Trials of these fates (of what may win, for want of any), the best first."""
 
-    return last(trial.median_s), last(trial.estimate), key_of(trial.values)
+    def rank(trial: Trial) -> tuple[float, float, str]:
+        return trial.median_s or math.inf, trial.estimate or math.inf, key_of(trial.values)
 
-
-def with_values(version: Version, values: Values) -> Version:
-    """A version with other values of its parameters."""
-    own = {name: define_text(each) for name, each in values.items() if name in version.defines}
-    return replace(
-        version,
-        defines=version.defines | own,
-        launches=tuple(_launch(each, values) for each in version.launches),
-    )
-
-
-def _launch(launch: LaunchSpec, values: Values) -> LaunchSpec:
-    if "block" in values:
-        launch = replace(launch, block=tuple(str(values["block"]).split("x")))
-    if "num_warps" in values:
-        launch = replace(launch, block=(str(32 * int(values["num_warps"])),))
-    if "num_stages" in values:
-        launch = replace(launch, num_stages=int(values["num_stages"]))
-    return launch
+    which = fates or ("timed", "counted")
+    return tuple(sorted((each for each in trials if each.fate in which), key=rank))
 
 
 # --- the file ------------------------------------------------------------------------------
@@ -307,24 +292,14 @@ class TuningLog:
     def __init__(self, root: Path, name: str) -> None:
         self._root, self._name = root, name
 
-    def trial(self, trial: Trial) -> None:
-        """Keep a trial; it is on the disk when this returns.
+    def add(self, line: Trial | TuningEnded) -> None:
+        """Keep a trial, or how the run ended; it is on the disk when this returns.
 
         Raises:
             MissingError: no space, no permission. What was kept before is as it was.
         """
-        self._add(_TuningLine(trial=trial))
-
-    def ended(self, ended: TuningEnded) -> None:
-        """Keep how the run ended.
-
-        Raises:
-            MissingError: as `trial`.
-        """
-        self._add(_TuningLine(ended=ended))
-
-    def _add(self, line: _TuningLine) -> None:
-        append_file(self._root, self._name, _encoded(line))
+        made = _TuningLine(trial=line) if isinstance(line, Trial) else _TuningLine(ended=line)
+        append_file(self._root, self._name, _encoded(made))
 
 
 @contextlib.contextmanager
@@ -515,7 +490,7 @@ def _line(tuning: Tuning, problem: str, *, stale: bool) -> str:
         best=shown_values(best.values),
         choices=several(tried, "choice"),
     )
-    before, after = score(tuning, own), score(tuning, best)
+    before, after = score(tuning.engine, own), score(tuning.engine, best)
     if own is best:
         said += _(", which are its own values")
     elif before and after:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -19,8 +20,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from workbench.compile.build import BuildResult
+from workbench.compile.build import BuildResult, remarks
 from workbench.engines import Engine, ProfileOptions, Say, Subject, Verdict
+from workbench.engines.emulated.record import check_launches
 from workbench.engines.host import presence
 from workbench.engines.host.client import describe
 from workbench.engines.host.failures import failure_error, hang
@@ -31,11 +33,12 @@ from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure import sanitizer
 from workbench.measure.plan import Combination, UnableError
 from workbench.measure.sanitizer import Finding, Tool
-from workbench.model import Notice, Problem, Profile, Timing
+from workbench.model import COMPILER, Notice, Problem, Profile, Timing
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.folder import Study
+from workbench.study.launches import ScalarArg
 from workbench.units import digits3, quantity
 
 
@@ -57,6 +60,10 @@ def report_lines(
         if notice.code != "emulated" and notice not in said  # the engine's first line says it
     ]
     return f"{head} {engine.under} -> {path}", *notes
+
+
+#: An access of global memory, in PTX.
+_GLOBAL = re.compile(r"\b(?:ld|st)\.global|\bcp\.async\.c")
 
 
 class Display(Protocol):
@@ -147,9 +154,12 @@ class Experiment:
 
         Raises:
             KernelError, MissingError: it does not compile, or there is no compiler.
-            UsageError: a launch that no chip can run.
+            UsageError: a launch that no chip, or not the one it is compiled for, can run.
         """
-        return Subject.of(self.study, version, problem, self._build)
+        subject = Subject.of(self.study, version, problem, self._build)
+        if subject.built is not None:
+            check_launches(version, subject.launches, subject.built.build)
+        return subject
 
     def subjects(
         self, pieces: Sequence[Combination], tell: Callable[[Combination, WorkbenchError], None]
@@ -217,6 +227,8 @@ class Experiment:
             if version != shown:
                 what = names[0] if len(names) == 1 else f"{len(names)} problems"
                 self.display.say(f"verify {version} on {what}")
+                for said in _remarks(subjects[place]):
+                    self.display.say(f"note: {version}: {said.message}")
                 shown = version
             name, total = subjects[place].problem.name, len(names)
             at = names.index(name) + 1
@@ -346,8 +358,47 @@ class Experiment:
                 earlier profile is as it was.
         """
         profile, raw = self.engine.profile(subject, options)
-        profile = msgspec.structs.replace(profile, notices=(*notices, *profile.notices))
+        own = self._not_divisible(subject), _remarks(subject)
+        notices = (*notices, *profile.notices, *own[0], *own[1])
+        profile = msgspec.structs.replace(profile, notices=notices)
         return profile, self.store.save(profile, raw)
+
+    def _not_divisible(self, subject: Subject) -> tuple[Notice, ...]:
+        """Tell of multiples of 16 that Triton's compiler, had it known them, would have used."""
+        version, built = subject.version, subject.built
+        if version.kind != "triton" or built is None:
+            return ()
+        (spec,), (launch,) = version.launches, subject.launches
+        even = {
+            text: each.value
+            for text, each in zip(spec.args, launch.args, strict=False)
+            if isinstance(text, str) and isinstance(each, ScalarArg) and each.value
+            if isinstance(each.value, int) and each.value % 16 == 0
+        }
+        known = spec.divisible_by_16
+        every = tuple(dict.fromkeys((*known, *even)))
+        if every == known:
+            return ()
+        other = msgspec.structs.replace(spec, divisible_by_16=every)
+        better = self.engine.build(msgspec.structs.replace(version, launches=(other,)))
+        now, then = (len(_GLOBAL.findall(each.build.ptx)) for each in (built, better) if each)
+        if then >= now:
+            return ()
+        values = ", ".join(f"{text} = {even[text]}" for text in every if text not in known)
+        names = ", ".join(f'"{text}"' for text in every)
+        message = (
+            f"Triton was not told of multiples of 16 ({values}), as a program's call tells it: "
+            f"{now} instructions access global memory instead of {then}. Write divisible_by_16 = "
+            f"[{names}] under [[launch]]."
+        )
+        return (Notice("not-divisible", message),)
+
+
+def _remarks(subject: Subject) -> list[Notice]:
+    """What the compiler did to a version's kernels, as notices of its profile."""
+    kernels = [each.kernel for each in subject.launches]
+    said = remarks(subject.built.build, kernels) if subject.built else ()
+    return [Notice(COMPILER, words) for words in said]
 
 
 class Failures:

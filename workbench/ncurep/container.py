@@ -63,6 +63,8 @@ DEBUG_SECTION = b".nv_debug_info_reg_sass"
 _NCU = "Nsight Compute Target"
 #: Real reports are looked through in less than a second, those of ten thousand kernels too.
 _TIMEOUT_S = 20.0
+#: Bytes in which a text says what it is.
+_HEAD = 4096
 #: Bytes of a file that are kept in memory behind where it is read.
 _HELD = 16 << 20
 #: From this year on the command line is the last session record.
@@ -201,6 +203,12 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
     if start != MAGIC:
         if MAGIC.startswith(start):
             raise _cut(path, len(data), len(MAGIC) + SIZE.size, "in the file's first word")
+        if b"Section: " in data[:_HEAD] or b'"Section Name"' in data[:_HEAD]:
+            raise DataError(
+                f"{path}: details that ncu printed as text, and not an Nsight Compute report",
+                "They hold rounded numbers, and no line. Take the report itself: `ncu -o name`, or "
+                "the .ncu-rep that was printed.",
+            )
         raise DataError(
             f"{path}: not an Nsight Compute report (it starts with {start!r}, not {MAGIC!r})",
             "Reports end in .ncu-rep and are written by `ncu -o name`.",

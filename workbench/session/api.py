@@ -1,4 +1,4 @@
-"""`CoreSession`: what can be asked of a project, of report files and of captured programs."""
+"""`CoreSession`: what can be asked of a project and of report files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from workbench.ladder.listing import StudyList
     from workbench.measure.experiment import Display
     from workbench.session.measuring import ProfiledVersions, Verified
-    from workbench.session.reports import ProgramDiff, Recalled
     from workbench.session.site import SitePlan
     from workbench.session.step import Diff
     from workbench.session.times import TimedVersions
@@ -222,30 +221,6 @@ class CoreSession(Workspace):
         from workbench.session.times import time
 
         return time(self.project, _named(named), run, display, manner, all_problems=all_problems)
-
-    # --- captured programs -------------------------------------------------------------------
-
-    def program(self, name: str) -> Recalled:
-        """A captured program: ``@before``, ``@HEAD~1``.
-
-        Raises:
-            UsageError: there is none; the hint says how to make it.
-            DataError: it is damaged.
-        """
-        from workbench.session.reports import open_capture
-
-        return open_capture(self.shelf, name)
-
-    def diff_programs(self, old: str, new: str, *, force: bool = False) -> ProgramDiff:
-        """Two captured programs, kernel by kernel.
-
-        Raises:
-            UsageError, DataError: as `program`.
-            InconclusiveError: they are not comparable, and `force` is not set.
-        """
-        from workbench.session.reports import ProgramDiff
-
-        return ProgramDiff(self.program(old), self.program(new), force=force)
 
     # --- what is recorded ----------------------------------------------------------------------
 

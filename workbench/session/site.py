@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.capture.capture_store import Shelf
 from workbench.disk.writing import private_folder, replace_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.ladder import Ladder, find_ladders
 from workbench.model import Profile, Record
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, find_project
+from workbench.session.captures import captures
 from workbench.session.workspace import (
     Selection,
     Workspace,
@@ -32,6 +32,7 @@ from workbench.views.html.build import (
     build_page,
     build_report,
     check_studies,
+    program_pages,
 )
 from workbench.views.html.languages import build_in
 from workbench.views.html.page import (
@@ -119,7 +120,7 @@ class SitePlan:
     def sources(self) -> tuple[Path, ...]:
         """The folders and files that the report is made from."""
         files = [file.path for file in self._report_files()]
-        files += [Shelf(program.root).home(program.name) for program in self._captured()]
+        files += [captures("@").home(program) for program in self._captured()]
         project = self._recorded
         return (project.kernels, project.profiles, *files) if project else tuple(files)
 
@@ -138,16 +139,7 @@ def _report_file(place: Workspace, text: str) -> ReportFile:
     """
     if not is_capture(text):
         return ReportFile(*split_target(text))
-    from workbench.session.reports import open_capture  # reads reports
-
-    shelf = place.shelf
-    found = open_capture(shelf, text)
-    assert found.profile is not None  # raises where there is none
-    return ReportFile(
-        path=shelf.detail_path(found.capture.name),
-        kernel=found.kernel,
-        label=f"@{found.capture.name}",
-    )
+    return captures(text).report_file(place, text)
 
 
 def _captured_program(place: Workspace, text: str) -> CapturedProgram:
@@ -157,8 +149,7 @@ def _captured_program(place: Workspace, text: str) -> CapturedProgram:
         UsageError: there is none; the hint says how to make it.
         DataError: it is damaged.
     """
-    shelf = place.shelf
-    return CapturedProgram(root=shelf.root, name=shelf.find(text.removeprefix("@")).name)
+    return captures(text).asked(place, text)
 
 
 # --- one page ----------------------------------------------------------------------------------
@@ -264,12 +255,10 @@ def _of_report(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundP
 
 
 def _of_programs(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundPage:
-    from workbench.views.html.captured import program_folder  # for a page of programs alone
-
     programs = tuple(dict.fromkeys(_captured_program(place, text) for text in texts))
     build_report(folder, programs=programs)
     name = page_part("-".join(program.name for program in programs))
-    page = folder / program_folder(*programs) / "index.html"
+    page = folder / program_pages().program_folder(*programs) / "index.html"
     return FoundPage(path=page, root=folder, name=f"{name}.html")
 
 

@@ -16,6 +16,7 @@ from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
 from workbench.ncurep.files import split_target, stem
 from workbench.project import Project, require_project
+from workbench.session.captures import installed
 from workbench.session.workspace import (
     Places,
     Selection,
@@ -37,7 +38,7 @@ from workbench.units import several
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.capture.source_lookup import Texts
+    from workbench.session.source_lookup import Texts
     from workbench.study.folder import Study
 
 
@@ -203,7 +204,7 @@ def with_sources(targets: list[Target], places: Places) -> list[Target]:
     for side, target in enumerate(targets):
         where = places.of(side)
         if where is not None:
-            from workbench.capture.source_lookup import supplied, texts_at
+            from workbench.session.source_lookup import supplied, texts_at
 
             if where not in known:
                 known[where] = texts_at(where)
@@ -260,9 +261,9 @@ def _candidates(place: Workspace, text: str, selection: Selection) -> _Candidate
     try:
         return _Candidates(place, text, selection)
     except UsageError as error:
-        from workbench.capture.capture_store import without_sign
-
-        raise UsageError(error.message, without_sign(text) or error.hint) from error
+        seen = installed()
+        meant = seen.without_sign(text) if seen else ""
+        raise UsageError(error.message, meant or error.hint) from error
 
 
 class _Candidates:

@@ -16,7 +16,6 @@ from workbench.project import VERSION_SUFFIXES, Project, find_project, require_p
 from workbench.store import Store
 
 if TYPE_CHECKING:
-    from workbench.capture.capture_store import Shelf
     from workbench.engines.host.job import TimeOptions
     from workbench.engines.host.worker_pool import Crew
 
@@ -72,13 +71,6 @@ class Workspace:
         """Tell whoever listens."""
         if self.listener is not None:
             self.listener.say(line)
-
-    @property
-    def shelf(self) -> Shelf:
-        """The captures of the folder."""
-        from workbench.capture.capture_store import find_shelf  # of captures alone
-
-        return find_shelf(self.start)
 
 
 class Selection(Record, frozen=True):

@@ -8,7 +8,7 @@ import json
 import re
 import struct
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,8 @@ from workbench.study.folder import Study
 from workbench.study.keys import LISTS
 from workbench.study.sources import VERSION_NAME, load_versions, read_source
 
+#: The one problem of a study that is made of a report or of a launch.
+PROBLEM = "captured"
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
 #: A text of a template, in the language of who will read the file.
 _SAID = re.compile("«(.+?)»")
@@ -57,6 +59,14 @@ def filled(text: str) -> str:
     if current() == "en":
         return textwrap.fill(text, 95)
     return re.sub(r"(?<=[。；])(?=.)", "\n", text)
+
+
+def trimmed(axes: Iterable[int | str]) -> list[int | str]:
+    """Extents without the ones at their end."""
+    found = list(axes)
+    while len(found) > 1 and found[-1] == 1:
+        found.pop()
+    return found
 
 
 # --- a project --------------------------------------------------------------------

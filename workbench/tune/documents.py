@@ -27,6 +27,7 @@ class TuneTrial(Document, frozen=True):
     median_s: float | None
     high_s: float | None
     gpu_s: float | None
+    verified: tuple[str, ...]
 
 
 class TuneWinner(Document, frozen=True):
@@ -57,7 +58,7 @@ class TuneEffects(Document, Effects, frozen=True):
 
 
 class TuneCliff(Document, Cliff, frozen=True):
-    """One step of one parameter that costs much; `limiter` is empty where nothing is known to."""
+    """One step of one parameter that costs much, and what moved."""
 
 
 class TuneWrongChoice(Document, WrongChoice, frozen=True):

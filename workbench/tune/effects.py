@@ -17,11 +17,11 @@ permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). Effect
 timed choices cannot tell apart are not reported.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
-beyond both intervals. Its cause is a fact that the compiler or the emulator gives of both choices,
-if it moved far enough to make half of the difference; else none. The time is taken as proportional
-to it, but for what a unit of the SMs counts: of that only the part that the slower choice waits for
-it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy hides what is waited
-for, and so is a reason only where it was counted that nothing else is.
+beyond both intervals, and whose cause is known: a fact that the compiler or the emulator gives of
+both choices, if it moved far enough to make half of the difference. The time is taken as
+proportional to it, but for what a unit of the SMs counts: of that only the part that the slower
+choice waits for it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy
+hides what is waited for, and so is a reason only where it was counted that nothing else is.
 """
 
 from __future__ import annotations
@@ -93,8 +93,7 @@ class Cliff(Record, frozen=True):
     """A parameter's step to a neighbouring value that makes choices slower.
 
     `factor` is the largest of `cases`, which differ in their other parameters; `fast` and `slow`
-    are that one's two choices. `limiter` is what moved; empty: nothing known moved that far.
-    `moved` says from where to where, one text a fact.
+    are that one's two choices. `limiter` is what moved; `moved` says from where to where.
     """
 
     problem: str
@@ -123,7 +122,7 @@ class WrongChoice(Record, frozen=True):
 
 def effects(tuning: Tuning, problem: str) -> Effects:
     """Main effects and interactions of two parameters, over what was timed on a problem."""
-    scored = [(each, s) for each in tuning.of(problem) if (s := score(tuning, each))]
+    scored = [(each, s) for each in tuning.of(problem) if (s := score(tuning.engine, each))]
     trials = [each for each, _ in scored]
     count = {
         name: {value: sum(each.values.get(name) == value for each in trials) for value in values}
@@ -269,10 +268,15 @@ class _Fit:
 
 
 def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
-    """Steps of one parameter that cost `CLIFF` or more, like ones together, the largest first."""
+    """Steps of one parameter that cost `CLIFF` or more and why, like ones together.
+
+    The largest is first.
+    """
     found: dict[tuple[object, ...], Cliff] = {}
     for parameter, fast, slow, ratio in _steps(tuning, problem):
         limiter, moved = limiters(fast, slow, ratio)
+        if not limiter:
+            continue  # of such a step nobody learns anything
         alike = (parameter, fast.values[parameter], slow.values[parameter], limiter)
         known = found.get(alike)
         cases = known.cases + 1 if known else 1
@@ -294,7 +298,7 @@ def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
 
 def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, float]]:
     """Neighbours that differ by a cliff: parameter, the faster, the slower, and the factor."""
-    timed = {key_of(each.values): each for each in tuning.of(problem) if score(tuning, each)}
+    timed = {key_of(each.values): each for each in tuning.of(problem) if score(tuning.engine, each)}
     for trial in timed.values():
         for name, values in tuning.parameters.items():
             place = values.index(trial.values[name]) + 1 if trial.values.get(name) in values else 0
@@ -303,8 +307,8 @@ def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, fl
             other = timed.get(key_of({**trial.values, name: values[place]}))
             if other is None:
                 continue
-            fast, slow = sorted((trial, other), key=lambda each: score(tuning, each) or 0.0)
-            ratio = (score(tuning, slow) or 0.0) / (score(tuning, fast) or 1.0)
+            fast, slow = sorted((trial, other), key=lambda each: score(tuning.engine, each) or 0.0)
+            ratio = (score(tuning.engine, slow) or 0.0) / (score(tuning.engine, fast) or 1.0)
             if ratio >= CLIFF and _apart(tuning, fast, slow):
                 yield name, fast, slow, ratio
 
@@ -332,6 +336,7 @@ _COUNTS = {
     ),
     "global_sectors": ("global sectors", "global sectors {old} → {new} ({times})"),
     "instructions": (N_("instructions"), "instructions {old} → {new} ({times})"),
+    "atomics": (N_("atomics at one address"), "atomics at one address {old} → {new} ({times})"),
 }
 #: The same of what a choice takes.
 _TAKES = {
@@ -486,12 +491,12 @@ def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 def wrong_choices(tuning: Tuning) -> tuple[WrongChoice, ...]:
     """The cost of each problem's winner on every problem of the tuning."""
     winners = tuning.winners
-    known = {each.key: score(tuning, each) for each in tuning.trials}
+    known = {each.key: score(tuning.engine, each) for each in tuning.trials}
     rows = []
     for problem, best in winners.items():
         costs: dict[str, float | None] = {}
         for other, own in winners.items():
-            mine, least = known.get((key_of(best.values), other)), score(tuning, own)
+            mine, least = known.get((key_of(best.values), other)), score(tuning.engine, own)
             costs[other] = mine / least if mine and least else None
         rows.append(WrongChoice(problem=problem, values=best.values, costs=costs))
     return tuple(rows)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.ladder import Ladder
 from workbench.ladder.tunings import FATES, Tuning, Value, score
-from workbench.language import _
+from workbench.language import _, told
 from workbench.tune.effects import Effects, effects
 from workbench.tune.shown import (
     best_sheet,
@@ -28,7 +28,8 @@ from workbench.views.html.render import render
 
 def render_tuned(path: str, ladder: Ladder, tuning: Tuning, head: Head) -> Rendered:
     """The page of a tuning on one of its problems, which has a winner."""
-    problem, unread = ladder.problem, list[str]()
+    problem = ladder.problem
+    unread = [told(each) for each in (tuning.winners[problem].why,) if each]
     step = tuned_steps(ladder.store, tuning, unread.append, (problem,)).get(problem)
     found = effects(tuning, problem)
     became = [each.fate for each in tuning.of(problem)]
@@ -69,7 +70,7 @@ def _heat(tuning: Tuning, problem: str, found: Effects) -> View | None:
     first, second = names
     best: dict[tuple[Value, Value], float] = {}
     for trial in tuning.of(problem):
-        seconds, key = score(tuning, trial), (trial.values[first], trial.values[second])
+        seconds, key = score(tuning.engine, trial), (trial.values[first], trial.values[second])
         if seconds:
             best[key] = min(seconds, best.get(key, seconds))
     least = min(best.values())

@@ -1,7 +1,8 @@
 """Discard choices that cannot run, or are wrong, before a GPU is asked.
 
 Each is compiled, held against the chip's limits and verified on a small problem; a sample of its
-blocks is counted, and counts and the chip's peaks give a bound below its time, and an estimate.
+blocks is counted, and counts and the chip's peaks give an estimate of its time: an order, and no
+reason to pass a choice over on a GPU.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.analysis.limits.occupancy import Resources, occupancy
+from ptxemu import Counts
+from workbench.analysis.limits.occupancy import of_block
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions, Subject, Verdict
-from workbench.engines.emulated.chips import device_of
+from workbench.engines.emulated.chips import chip, chips, device_of
 from workbench.engines.emulated.emulation import built_of
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.engines.emulated.record import launch_records, resident
+from workbench.engines.host.job import Check
 from workbench.errors import (
     HangError,
     InconclusiveError,
@@ -37,6 +42,7 @@ from workbench.measure.plan import Combination, UnableError
 from workbench.model import Launch, Problem
 from workbench.processes.bounds import Deadline
 from workbench.specs import Version
+from workbench.store import device_slug
 from workbench.tune.space import Space
 
 #: Seconds that the emulator has for one choice.
@@ -51,6 +57,10 @@ _ENOUGH_WARPS = 0.25
 _COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", "instructions")
 #: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
+#: Metrics of a unit's cycles begin so.
+_CYCLES = "ptx__bound_cycles_"
+#: Instructions whose results any memory or lane decides.
+_ANY = ("ld", "ldu", "atom", "tex", "shfl", "vote", "match", "activemask", "elect", "call")
 
 
 class Sifted(NamedTuple):
@@ -62,13 +72,19 @@ class Sifted(NamedTuple):
 
 
 class Sieve:
-    """Discards choices before a GPU is asked. It compiles for `arch`.
+    """Discards choices before a GPU is asked. It compiles for `arch`, whose `device` they run on.
 
     It verifies and counts no choice after `until`, by `time.monotonic`.
     """
 
     def __init__(
-        self, runner: Experiment, space: Space, options: RunOptions, arch: str, until: float
+        self,
+        runner: Experiment,
+        space: Space,
+        options: RunOptions,
+        arch: str,
+        device: str,
+        until: float,
     ) -> None:
         self._runner, self._space, self._until = runner, space, until
         part = max(1.0, min(EMULATOR_S, (until - time.monotonic()) / 4))
@@ -76,7 +92,8 @@ class Sieve:
         self._emulator = EmulatorEngine(runner.project, short)
         self._smaller: Problem | None = None  # that choices are counted on, if not their own
         self._slow = False  # the smallest problem takes the emulator too long
-        self._device = device_of(arch)
+        same = [each.device for each in map(chip, chips()) if device_slug(each.name) == device]
+        self._device = same[0] if same else device_of(arch)
         self._chip = chip_for(self._device)
 
     def sift(
@@ -108,9 +125,7 @@ class Sieve:
             return gone("not run", refusal)
         except UsageError as refusal:
             return gone("does not fit", refusal)
-        trial, why = self._fits(trial, subject)
-        if why:
-            return Sifted(values, None, replace(trial, fate="does not fit", why=why))
+        trial = self._fits(trial, subject)
         if subject.built and subject.built.build.ptx and time.monotonic() < self._until:
             wrong = None if self._slow else self._verified(version)
             if wrong is not None:
@@ -118,8 +133,8 @@ class Sieve:
             trial = self._counted(trial, subject, version)
         return Sifted(values, subject, trial)
 
-    def _fits(self, trial: Trial, subject: Subject) -> tuple[Trial, str]:
-        """The trial with what its launches take of the chip, and why one of them does not fit."""
+    def _fits(self, trial: Trial, subject: Subject) -> Trial:
+        """The trial with what its launches take of the chip."""
         built = subject.built
         known = {each.name: each for each in built.build.resources} if built else {}
         registers, shared, least = 0, 0, None
@@ -132,21 +147,8 @@ class Sieve:
             threads = launch.block[0] * launch.block[1] * launch.block[2]
             taken = kernel.static_shared + launch.dynamic_shared
             registers, shared = max(registers, kernel.registers), max(shared, taken)
-            fits = occupancy(
-                self._chip,
-                Resources(block_size=threads, registers=kernel.registers, shared=taken),
-            )
+            fits = of_block(self._chip, kernel, threads, launch.dynamic_shared)
             least = min(fits.percent / 100, 1.0 if least is None else least)
-            if taken > self._chip.shared_per_block:
-                return trial, (
-                    f"{taken:,} bytes of shared memory a block; the chip has "
-                    f"{self._chip.shared_per_block:,}"
-                )
-            if not fits.blocks:
-                return trial, (
-                    f"{threads} threads of {kernel.registers} registers: not one block fits "
-                    "on an SM"
-                )
             if (work := threads * math.prod(launch.grid)) > most:
                 most = work
                 facts = {
@@ -159,9 +161,8 @@ class Sieve:
                 if sms := self._device.sms:
                     facts["waves"] = math.prod(launch.grid) / (fits.blocks * sms)
         if least is None:
-            return trial, ""
-        found = replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
-        return found, ""
+            return trial
+        return replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
 
     def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
         """Verify on the smallest problem; None: right, or nothing can run it."""
@@ -175,16 +176,16 @@ class Sieve:
             self._emulator.verify([small], verdicts.insert, lambda _: None)
             check, error = verdicts[0].check, verdicts[0].error
             self._slow = isinstance(error, HangError)
-            if error is None or isinstance(error, HangError | InconclusiveError | UsageError):
-                return None  # that the emulator is too slow says nothing of the kernel
-            return ("wrong" if check is not None else "failed"), error
+            if error is None or untold(error):
+                return None
+            return fate_of(error, check), error
         return None
 
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
-        """The trial with its bound and the estimate, where the emulator can count it.
+        """The trial with its estimate, where the emulator can count it.
 
-        Where that takes long, choices are counted on a smaller problem instead: then there is no
-        bound, and the estimate is scaled by the work.
+        Where that takes long, choices are counted on a smaller problem instead, and the estimate
+        is scaled by the work.
         """
         study, problem = self._runner.study, subject.problem
         loss = self._loss(subject)
@@ -198,8 +199,7 @@ class Sieve:
         with contextlib.suppress(UsageError):
             small = self._runner.subject(*Combination.of(study, version, self._smaller))
             work = study.flops(problem) / max(study.flops(self._smaller), 1)
-            found = self._estimated(replace(trial, estimate=None), small, loss, work)
-            return replace(found, bound_s=trial.bound_s)
+            return self._estimated(replace(trial, estimate=None), small, loss, work)
         return replace(trial, estimate=None)
 
     def _loss(self, subject: Subject) -> list[float]:
@@ -221,7 +221,7 @@ class Sieve:
     def _estimated(
         self, trial: Trial, subject: Subject, loss: Sequence[float], work: float
     ) -> Trial:
-        """Add `Trial.bound_s`, `Trial.estimate` and counts from a subject to the trial.
+        """Add `Trial.estimate` and counts from a subject to the trial.
 
         `loss` is `_loss` of each counted launch, `work` the factor from the subject's work to the
         trial's.
@@ -230,23 +230,26 @@ class Sieve:
         try:
             with limit.kept(lambda: HangError("counting took too long")):
                 done = self._emulator.emulate(subject, limit, blocks=_BLOCKS)
-        except (KernelError, InconclusiveError, UsageError, MemoryError):
+        except (KernelError, InconclusiveError, UsageError) as error:
+            return replace(trial, why=f"not counted: {first_line(error)}")
+        except MemoryError:
             return trial
         built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
-        least = subject.study.bytes(subject.problem)
-        launches = launch_records(done.counts, built, done.module, self._device, least)
-        bound = estimate = longest = 0.0
+        moved = subject.study.bytes(subject.problem)
+        launches = launch_records(done.counts, built, done.module, self._device, moved)
+        estimate = longest = 0.0
         facts = trial.facts
         for place, launch in enumerate(launches):
-            cycles = _number(launch, "ptx__bound_cycles")
-            if cycles is None or not clock or len(loss) != len(launches):
+            known = _number(launch, "ptx__bound_cycles") is not None
+            if not known or not clock or len(loss) != len(launches):
                 return trial
-            bound += cycles / clock
-            took = _together(launch, sms) / clock * loss[place] * work
+            units = _units(launch)
+            units["atomics"] = _meeting(done.counts[place])
+            took = _together(launch, units, sms) / clock * loss[place] * work
             if took > longest:
-                longest, facts = took, trial.facts | _counts(launch, work, clock)
+                longest, facts = took, trial.facts | _counts(launch, units, work, clock)
             estimate += took
-        return replace(trial, bound_s=bound or None, estimate=estimate or None, facts=facts)
+        return replace(trial, estimate=estimate or None, facts=facts)
 
     def _sibling(self, version: Version) -> Problem | None:
         """A smaller problem that is large enough to tell choices apart; None: there is none."""
@@ -259,33 +262,75 @@ class Sieve:
         return None
 
 
-def _counts(launch: Launch, work: float, clock: float) -> dict[str, float]:
+def _units(launch: Launch) -> dict[str, float]:
+    """Cycles that each unit is busy with a launch, at its peak."""
+    names = (name for name in launch.metrics if name.startswith(_CYCLES))
+    return {name.removeprefix(_CYCLES): _number(launch, name) or 0.0 for name in names}
+
+
+def _counts(
+    launch: Launch, units: Mapping[str, float], work: float, clock: float
+) -> dict[str, float]:
     """Counters of a launch that tell choices apart, scaled by `work`."""
     found = {name: read(launch, name) for name in _COUNTERS}
-    cycles = {
-        name: _number(launch, f"ptx__bound_cycles_{name.removesuffix('_s')}")
-        for name in BUSY.values()
-    }
     return {
         name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)
-    } | {name: each / clock * work for name, each in cycles.items() if each is not None}
+    } | {
+        "atomics": units["atomics"] * work,
+        **{name: units[name[:-2]] / clock * work for name in BUSY.values() if name[:-2] in units},
+    }
 
 
-def _together(launch: Launch, sms: int) -> float:
+def _meeting(counts: Counts) -> float:
+    """Turns of atomics at one place in global memory, to which all lanes of a launch go.
+
+    It serves one a cycle. A warp's integers go there together.
+    """
+    makers = defaultdict(list)
+    for row in counts.rows:
+        for name in row.instr.writes:
+            makers[name].append(row.instr)
+
+    @cache
+    def one(name: str) -> bool:
+        """Whether a register holds the same for all lanes, whenever it is read."""
+        made = makers[name]
+        known = len(made) == 1 and (made[0].op not in _ANY or "param" in made[0].parts)
+        return known and all(one(each) for each in made[0].reads)
+
+    turns = 0
+    for row in counts.rows:
+        if row.instr.op in ("atom", "red") and row.site.space in ("global", "generic"):
+            base = getattr(row.instr.operands[row.instr.op == "atom"], "base", None)
+            name = getattr(base, "name", "")
+            if one(name) if name.startswith("%") else name:
+                whole = row.instr.parts[-1] in ("u32", "s32", "b32")
+                turns += row.warps if whole else row.on
+    return float(turns)
+
+
+def _together(launch: Launch, units: Mapping[str, float], sms: int) -> float:
     """Cycles of a launch whose units hinder each other: their norm, from which none is left out."""
-    units = [
-        float(metric.value)
-        for name, metric in launch.metrics.items()
-        if name.startswith("ptx__bound_cycles_") and not isinstance(metric.value, str)
-    ]
     sectors = _number(launch, "memory_l2_theoretical_sectors_global") or 0.0
-    units.append(sectors / _SECTORS_A_CYCLE / max(sms, 1))
-    return float(sum(each**_NORM for each in units) ** (1 / _NORM))
+    every = [*units.values(), sectors / _SECTORS_A_CYCLE / max(sms, 1)]
+    return float(sum(each**_NORM for each in every) ** (1 / _NORM))
 
 
 def _number(launch: Launch, name: str) -> float | None:
     metric = launch.metrics.get(name)
     return None if metric is None or isinstance(metric.value, str) else float(metric.value)
+
+
+def untold(error: WorkbenchError) -> bool:
+    """Whether an error says nothing of a kernel: the emulator is too slow, or lacks something."""
+    return isinstance(error, HangError | InconclusiveError | UsageError)
+
+
+def fate_of(error: WorkbenchError | None, check: Check | None) -> Fate:
+    """What becomes of a choice that ran with an error, or a result that was compared."""
+    if isinstance(error, HangError):
+        return "hung"
+    return "wrong" if check is not None and not check.ok else "failed"
 
 
 def first_line(error: WorkbenchError) -> str:

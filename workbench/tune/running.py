@@ -1,8 +1,7 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference where they may be the best, unless their bound already lies above
-the best time. Those that may be the best then race in turns, with the stopping rule of
+and compared with the reference where they may be the best. Those that may be the best then race in turns, with the stopping rule of
 `workbench time`. Each trial is kept as it ends.
 """
 
@@ -48,16 +47,19 @@ from workbench.ladder.tunings import (
     key_of,
     load,
     path_of,
+    ranked,
+    score,
+    shown_values,
     writing,
 )
 from workbench.measure.experiment import Display, Experiment
-from workbench.measure.plan import Combination
+from workbench.measure.plan import Combination, UnableError, by_work
 from workbench.model import Problem
 from workbench.processes.bounds import Deadline
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.sources import source_hash
-from workbench.tune.prefilter import EMULATOR_S, Sieve, Sifted, first_line
+from workbench.tune.prefilter import EMULATOR_S, Sieve, Sifted, fate_of, first_line, untold
 from workbench.tune.search import Everything, Sampled, Search
 from workbench.tune.space import Space
 from workbench.units import quantity, several
@@ -77,8 +79,6 @@ _TOGETHER, _TENTH, _FEW = 16, 10, 4
 _PATIENCE, _BETTER = 4, 0.01
 #: Most that race in turns.
 _MOST_RACING = 12
-#: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
-_BOUND_SURE = 0.9
 #: A choice alone: as few samples as have an interval, and a graph where a launch is short. The
 #: clock is not waited for long: those whose times lie near each other take turns afterwards.
 _ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, settle_s=1.0, graph_below_s=50e-6)
@@ -113,7 +113,9 @@ class Tuner:
         self._options, self._display = options, display
         engine = runner.engine
         where = engine.where if isinstance(engine, GpuEngine) else None
+        self._timing = where is not None
         self._arch = where.arch if where else options.arch or DEFAULT_ARCH
+        self._device = device_of(self._arch).slug
         self._hang_s = where.limit.seconds if where else EMULATOR_S
         self._gpu_s: float | None = None
         self._lock = threading.Lock()
@@ -137,13 +139,15 @@ class Tuner:
             first.size <= _COUNTED
             and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
         )
+        if self._timing:
+            self._device = runner.device
         begun = TuningBegun(
             study=runner.study.name,
             version=version.id,
             source_hash=source_hash(runner.project, version),
             problems=tuple(each.name for each in problems),
-            gpu=runner.device if isinstance(engine, GpuEngine) else device_of(self._arch).slug,
-            engine="gpu" if isinstance(engine, GpuEngine) else "emulator",
+            gpu=self._device,
+            engine="gpu" if self._timing else "emulator",
             parameters=dict(first.parameters),
             default=first.default,
             requires=first.requires,
@@ -178,7 +182,7 @@ class Tuner:
             finally:
                 ended = TuningEnded(ended=reason, stopped=now(), gpu_s=self._gpu_s)
                 if self._fault is None:
-                    log.ended(ended)
+                    log.add(ended)
         return load(path)
 
     def profile(self, done: Tuning) -> None:
@@ -212,21 +216,22 @@ class Tuner:
         """Tune on one problem, within so many seconds."""
         begin = time.monotonic()
         until = begin + budget_s
-        gpu = isinstance(self._runner.engine, GpuEngine)
-        counting = begin + (_COUNTING if gpu else 1.0) * budget_s
-        sieve = Sieve(self._runner, space, self._options, self._arch, counting)
+        counting = begin + (_COUNTING if self._timing else 1.0) * budget_s
+        sieve = Sieve(self._runner, space, self._options, self._arch, self._device, counting)
         search = self._search(space, whole)
         say = self._display.say
         many = sum(1 for _ in space.every()) if space.size <= _COUNTED else space.size
         what = f"{several(many, 'choice')} of {space.words}"
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")
-        last = begin + _SCREENING * budget_s
-        if gpu:
-            done = self._screened(space, search, sieve, last)
+        last = begin + _SCREENING * budget_s if self._timing else until
+        done = self._screened(space, search, sieve, last)
+        if self._timing:
             self._raced(space, until)
-        else:
-            done = self._only_counted(space, search, sieve, until)
+        while not self._proved(space):
+            if self._timing:
+                self._reopen(space)
+                self._raced(space, until)
         return done
 
     def _search(self, space: Space, whole: bool) -> Search:
@@ -235,10 +240,14 @@ class Tuner:
             random.Random(self._runner.engine.seed).shuffle(every)
             return Everything([space.default] * space.holds(space.default) + every)
         search = Sampled(space, self._runner.engine.seed, [space.default])
-        for trial in self._trials.values():
-            if trial.problem == space.problem.name and trial.fate != "not run":
-                search.tell(trial.values, trial.median_s)
+        for trial in self._of(space):
+            if trial.fate != "not run":
+                search.tell(trial.values, self._seconds(trial))
         return search
+
+    def _seconds(self, trial: Trial | None) -> float | None:
+        """What a search hears of a trial: its time, or the emulator's estimate."""
+        return score("gpu" if self._timing else "emulator", trial)
 
     def _asked(self, space: Space, search: Search, most: int) -> list[Values]:
         """Choices that have not been tried yet."""
@@ -249,7 +258,7 @@ class Tuner:
                 if known is None or known.fate == "not run":
                     found.append(values)
                 else:
-                    search.tell(values, known.median_s)
+                    search.tell(values, self._seconds(known))
         return found
 
     def _sift(self, space: Space, sieve: Sieve, choices: Sequence[Values]) -> list[Sifted]:
@@ -266,105 +275,92 @@ class Tuner:
                     kept.append(each)
         if gone:
             self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} fell away")
-        last = float("inf")
-        return sorted(kept, key=lambda each: each.trial.estimate or last)
+        known = [each for each in kept if each.trial.estimate]
+        known.sort(key=lambda each: each.trial.estimate or 0.0, reverse=True)
+        # What could not be counted keeps its place: nothing says that it is slower.
+        return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Try choices on the GPU, each alone, until none is left, or time is over."""
+        """Time (without a GPU count) choices, each alone, until none is left, or time is over."""
         patience = _Patience(self._best(space))
         whole = isinstance(search, Everything)
-        together = 10**9 if whole else _a_round(space)
+        together = 10**9 if whole and self._timing else _a_round(space)
         while time.monotonic() < until:
             asked = self._asked(space, search, together)
             if not asked:
                 return "space"
             sifted = self._sift(space, sieve, asked)
             for first in range(0, len(sifted), _TOGETHER):
-                if time.monotonic() >= until:
+                if not self._timing:
+                    self._count(sifted[first : first + _TOGETHER])
+                elif time.monotonic() < until:
+                    self._screen(space, sifted[first : first + _TOGETHER])
+                else:
                     self._not_run(sifted[first:], "the budget was over")
                     return "budget"
-                self._screen(space, sifted[first : first + _TOGETHER])
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, trial.median_s if trial else None)
+                search.tell(values, self._seconds(trial))
             if patience.over(self._best(space)) and not whole:
                 return "converged"
         return "budget"
 
+    def _count(self, sifted: Iterable[Sifted]) -> None:
+        for each in sifted:
+            if each.trial.estimate is None:
+                self._not_run([each], each.trial.why or "no time was left to count it")
+            else:
+                self._keep(replace(each.trial, fate="counted", why=""))
+
     def _best(self, space: Space) -> float | None:
-        times = [
-            each.high_s
-            for each in self._trials.values()
-            if each.problem == space.problem.name and each.fate == "timed" and each.high_s
-        ]
-        return min(times, default=None)
+        known = ranked(self._of(space))
+        sure = [each.high_s if self._timing else each.estimate for each in known]
+        return min(filter(None, sure), default=None)
 
     def _not_run(self, sifted: Iterable[Sifted], why: str) -> None:
         for each in sifted:
             self._keep(replace(each.trial, fate="not run", why=why))
 
     def _screen(self, space: Space, sifted: Sequence[Sifted]) -> None:
-        """Check and time choices, each alone; those whose bound is above the best are spared."""
-        best = self._best(space)
-        todo = []
-        for each in sifted:
-            bound = each.trial.bound_s
-            if best is not None and bound is not None and bound * _BOUND_SURE > best:
-                least, took = quantity(bound, "s"), quantity(best, "s")
-                words = f"it takes at least {least} by its counts; the best takes {took}"
-                self._not_run([each], words)
-            else:
-                todo.append(each)
+        """Check and time choices, each alone."""
         self._on_gpu(
-            [[each] for each in todo],
-            replace(_ALONE, ceiling_s=best),
+            [[each] for each in sifted],
+            replace(_ALONE, ceiling_s=self._best(space)),
             lambda field, ending: self._alone(field[0], ending),
         )
         self._say_best(space)
 
     def _say_best(self, space: Space) -> None:
-        name = space.problem.name
-        own = [each for each in self._trials.values() if each.problem == name and each.median_s]
-        right = [each for each in own if each.fate == "timed"]
-        if right:
-            best = min(right, key=lambda each: each.median_s or 0.0)
+        own = [each for each in self._of(space) if each.median_s]
+        for best in ranked(own)[:1]:
             self._display.say(
-                f"{name}: {len(own)} timed, best {quantity(best.median_s, 's')} with "
+                f"{space.problem.name}: {len(own)} timed, best {quantity(best.median_s, 's')} with "
                 f"{key_of(best.values)}"
             )
 
     def _alone(self, sifted: Sifted, ending: Ending) -> None:
         """Keep what became of a choice alone on the GPU."""
-        fate: Fate
         trial, result, error = sifted.trial, ending.result, ending.error
         seconds = result.seconds if result is not None else self._hang_s
         self._spend(seconds)
         trial = replace(trial, gpu_s=seconds)
         check = result.check if result is not None else None
         if error is None and result is not None and result.raced:
+            fate: Fate
             fate, why = ("timed", "") if check else ("dropped", f"{_ALONE_WHY}; not compared")
-            self._keep(_timed(replace(trial, why=why), fate, result.raced[0].samples))
+            trial = replace(trial, why=why, verified=(trial.problem,) if check else ())
+            self._keep(_timed(trial, fate, result.raced[0].samples))
             return
-        fate = "failed"
-        if isinstance(error, HangError):
-            fate = "hung"
-        elif check is not None and not check.ok:
-            fate = "wrong"
-        self._keep(replace(trial, fate=fate, why=first_line(error) if error else ""))
+        why = first_line(error) if error else ""
+        self._keep(replace(trial, fate=fate_of(error, check), why=why))
 
     # --- those that may be the best -----------------------------------------------------
 
     def _raced(self, space: Space, until: float) -> None:
         """Let those that may be the best race in turns; the others are dropped."""
-        name = space.problem.name
-        timed = [
-            each
-            for each in self._trials.values()
-            if each.problem == name and each.fate == "timed" and each.median_s and each.low_s
-        ]
+        name, timed = space.problem.name, ranked(self._of(space), "timed")
         if not timed:
             return
-        timed.sort(key=lambda each: each.median_s or 0.0)
         limit = (timed[0].high_s or 0.0) * (1 + DRIFT)
         racing = [each for each in timed if (each.low_s or 0.0) <= limit][:_MOST_RACING]
         for each in timed:
@@ -405,25 +401,57 @@ class Tuner:
             fate: Fate = "dropped" if raced.dropped else "timed"
             self._keep(_timed(replace(trial, gpu_s=spent, why=why), fate, raced.samples))
 
-    def _only_counted(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Without a GPU: the sieve alone, as long as time is left."""
-        patience, together = _Patience(None), _a_round(space)
-        while time.monotonic() < until:
-            asked = self._asked(space, search, together)
-            if not asked:
-                return "space"
-            for each in self._sift(space, sieve, asked):
-                counted = each.trial.estimate is not None
-                why = "" if counted else "the emulator cannot count it, or no time was left for it"
-                self._keep(replace(each.trial, fate="counted" if counted else "not run", why=why))
-            for values in asked:
-                trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, trial.estimate if trial else None)
-            name = space.problem.name
-            counts = [x.estimate for x in self._trials.values() if x.problem == name and x.estimate]
-            if patience.over(min(counts, default=None)) and isinstance(search, Sampled):
-                return "converged"
-        return "budget"
+    # --- the winner is right ------------------------------------------------------------
+
+    def _proved(self, space: Space) -> bool:
+        """Verify the best choice on every problem of the study, and keep what comes of it.
+
+        False: it is wrong, and another one is the best now.
+        """
+        study, name = self._runner.study, space.problem.name
+        best = next(iter(ranked(self._of(space))), None)
+        if best is None:
+            return True
+        alike = [each for each in self._trials.values() if each.values == best.values]
+        right = {problem for each in alike for problem in each.verified}
+        version, doubts = space.candidate(best.values), []
+        every = {each.name: each for each in (*study.problems_for("verify"), space.problem)}
+        for each in by_work(study, every.values()):
+            if each.name in right:
+                continue
+            try:
+                subject = self._runner.subject(*Combination.of(study, version, each))
+                _, check, error = self._runner.verify([subject])[0]
+            except UnableError:
+                continue
+            except UsageError as refused:  # no chip runs its launch
+                check, error = None, KernelError(refused.message, refused.hint)
+            if error is None:
+                right.add(each.name)
+            elif untold(error) and not (self._timing and isinstance(error, HangError)):
+                doubts.append(f"not verified on {each.name}: {first_line(error)}")
+            else:
+                fate, line = fate_of(error, check), first_line(error)
+                lost = replace(best, fate=fate, why=f"it is wrong on {each.name}: {line}")
+                self._keep(lost)
+                choice = shown_values(best.values)
+                self._display.say(f"{choice} does not win on {name}: {lost.why}")
+                return False
+        self._keep(replace(best, verified=tuple(sorted(right)), why="; ".join(doubts)))
+        return True
+
+    def _reopen(self, space: Space) -> None:
+        """Give choices their turn that lost to one which is wrong."""
+        again = []
+        for each in self._of(space):
+            if each.fate == "dropped" and each.verified:
+                self._keep(replace(each, fate="timed", why=""))
+            elif each.fate == "dropped":
+                again.append(each)
+        self._screen(space, self._again(space, again))
+
+    def _of(self, space: Space) -> list[Trial]:
+        return [each for each in self._trials.values() if each.problem == space.problem.name]
 
     # --- on the GPU, and on the disk --------------------------------------------------------
 
@@ -456,7 +484,7 @@ class Tuner:
     def _keep(self, trial: Trial) -> None:
         self._trials[trial.key] = trial
         try:
-            self._log.trial(trial)
+            self._log.add(trial)
         except WorkbenchError as error:
             self._fault = self._fault or error
             raise

@@ -43,7 +43,7 @@ def _choice(trial: Trial | None) -> str:
 
 def _times(tuning: Tuning, other: Trial | None, best: Trial) -> float | None:
     """The other's time over the best one's."""
-    above, below = score(tuning, other), score(tuning, best)
+    above, below = score(tuning.engine, other), score(tuning.engine, best)
     return above / below if above and below else None
 
 
@@ -73,7 +73,7 @@ def _cells(tuning: Tuning, winner: TuneWinner) -> dict[str, str]:
         "version": tuning.version,
         "problem": winner.problem,
         "best": _choice(best),
-        "median" if gpu else "estimate": quantity(score(tuning, best), "s"),
+        "median" if gpu else "estimate": quantity(score(tuning.engine, best), "s"),
         "±": half,
         "× default": factor(winner.times_default) if winner.times_default else "—",
         "runner-up": f"{_choice(second)} ({factor(slower)})" if slower else _choice(second),
@@ -117,6 +117,15 @@ def _notes(tuning: Tuning) -> list[str]:
     for problem in tuning.problems:
         if problem not in tuning.winners:
             notes.append(_("no choice was timed on {problem}").format(problem=problem))
+    for problem, best in tuning.winners.items():
+        if best.why:
+            said = _("the winner on {problem}: {why}")
+            notes.append(said.format(problem=problem, why=told(best.why)))
+    for each in tuning.trials:
+        if each.fate in ("wrong", "failed", "hung") and (each.median_s or each.estimate):
+            choice, name, why = shown_values(each.values), each.problem, told(each.why)
+            said = _("{choice} does not win on {name}: {why}")
+            notes.append(said.format(choice=choice, name=name, why=why))
     unknown = [_(_UNKNOWN)] * (tuning.engine == "emulator")
     return [f"{tuning.version}{_(': ')}{each}" for each in notes] + unknown
 
@@ -226,7 +235,7 @@ def _effect(effect: Effect) -> tuple[str, str, str]:
 
 
 def cliffs_sheet(tuning: Tuning, problem: str) -> Sheet | None:
-    """Steps that cost much, and what moved on the way; None where there are none."""
+    """Steps that cost much, and what moved on the way; None without any."""
     found = cliffs(tuning, problem)
     if not found:
         return None
@@ -247,14 +256,9 @@ def _cliff(cliff: Cliff) -> tuple[str, ...]:
         f"{cliff.parameter} {before} → {after}",
         factor(cliff.factor),
         str(cliff.cases),
-        _limiter(cliff.limiter) if cliff.limiter else _("unknown"),
-        _("; ").join(_told(each) for each in cliff.moved)
-        or _("nothing that the compiler or the emulator say moved so far"),
+        " → ".join(_(_APART.get(each, each)) for each in cliff.limiter.split(" → ")),
+        _("; ").join(_told(each) for each in cliff.moved),
     )
-
-
-def _limiter(name: str) -> str:
-    return " → ".join(_(_APART.get(each, each)) for each in name.split(" → "))
 
 
 def _told(moved: str) -> str:
@@ -311,7 +315,7 @@ def step_sheet(step: Step) -> Sheet:
 def best_sheet(tuning: Tuning, problem: str) -> Sheet:
     """The best choices on a problem beside the version's own values."""
     ranked, default = tuning.ranked(problem), tuning.default_trial(problem)
-    best = score(tuning, ranked[0])
+    best = score(tuning.engine, ranked[0])
     named: list[tuple[str, Trial | None]] = [(_("winner"), ranked[0])]
     if runner_up := tuning.runner_up(problem):
         named.append((_("runner-up"), runner_up))
@@ -325,7 +329,7 @@ def best_sheet(tuning: Tuning, problem: str) -> Sheet:
 def _row(tuning: Tuning, name: str, trial: Trial | None, best: float | None) -> tuple[str, ...]:
     if trial is None:
         return (name, shown_values(tuning.default), "—", "—", "—", "—")
-    seconds = score(tuning, trial)
+    seconds = score(tuning.engine, trial)
     occupancy = None if trial.occupancy is None else round(100 * trial.occupancy, 1)
     return (
         name,

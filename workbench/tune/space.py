@@ -10,11 +10,12 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from workbench.errors import UsageError
-from workbench.ladder.tunings import Value, Values, choice_name, with_values
+from workbench.ladder.tunings import Value, Values, choice_name
 from workbench.model import Problem
-from workbench.specs import Version
+from workbench.specs import LaunchSpec, Version
 from workbench.study.expressions import Key
 from workbench.study.folder import Study
+from workbench.study.frontmatter import define_text
 from workbench.study.launches import BLOCK_NAMES
 
 
@@ -76,3 +77,23 @@ class Space:
         """The version that a choice makes; the default makes one as any other does."""
         name = choice_name(self.version.id, self.parameters, values)
         return replace(with_values(self.version, values), id=name)
+
+
+def with_values(version: Version, values: Values) -> Version:
+    """A version with other values of its parameters."""
+    own = {name: define_text(each) for name, each in values.items() if name in version.defines}
+    return replace(
+        version,
+        defines=version.defines | own,
+        launches=tuple(_launch(each, values) for each in version.launches),
+    )
+
+
+def _launch(launch: LaunchSpec, values: Values) -> LaunchSpec:
+    if "block" in values:
+        launch = replace(launch, block=tuple(str(values["block"]).split("x")))
+    if "num_warps" in values:
+        launch = replace(launch, block=(str(32 * int(values["num_warps"])),))
+    if "num_stages" in values:
+        launch = replace(launch, num_stages=int(values["num_stages"]))
+    return launch

@@ -255,7 +255,7 @@ C
 }
 cat > "$scratch/state.py" <<'P'
 from pathlib import Path
-from workbench.capture.revisions import state_of
+from workbench.revisions import state_of
 print(state_of(Path.cwd()).patch_sha256)
 P
 for hooks in hooks .git/hooks; do

@@ -18,7 +18,7 @@ if "$WB" list >"$scratch/out" 2>&1; then say "settings above a repository" 1 "ob
 elif grep -q "no workbench project" "$scratch/out"; then say "settings above a repository" 0
 else say "settings above a repository" 1 "other words"; fi
 fresh shelf; mkdir -p .workbench/captures repo/deep; git init -q repo; cd repo/deep
-where=$("$WBPY" -c 'from workbench.capture.capture_store import find_shelf; print(find_shelf().root)' 2>/dev/null)
+where=$("$WBPY" -c 'from workbench.programs.capture.capture_store import find_shelf; print(find_shelf().root)' 2>/dev/null)
 case "$where" in "$scratch/shelf/repo") say "captures above a repository" 0 ;; *) say "captures above a repository" 1 "$where" ;; esac
 fresh home; echo 'x = = nonsense' > workbench.toml; mkdir -p me/work; cd me/work
 HOME="$scratch/home/me" "$WB" doctor >"$scratch/out" 2>&1; code=$?

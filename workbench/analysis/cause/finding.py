@@ -17,6 +17,7 @@ from msgspec import structs
 from workbench.analysis.aggregate import combine, main_launch
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.hypotheses import (
+    HALF,
     OWN,
     QUIET,
     WAITS,
@@ -27,12 +28,13 @@ from workbench.analysis.cause.hypotheses import (
     rank,
 )
 from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
-from workbench.analysis.cause.works import change_of, works_of
+from workbench.analysis.cause.works import UNITS, change_of, works_of
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
 from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth, over, times
+from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
@@ -85,7 +87,8 @@ class Cause(Record, frozen=True):
     `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
     that SMs were active on both sides; `room` are the resources that changed how many blocks fit
     on an SM.
-    `doubts` say why the two did not do the same, where they did not.
+    `doubts` say why the two did not do the same, where they did not; `broken` why a side's report
+    cannot be right, of which nothing else is said then.
     """
 
     proofs: tuple[Proof, ...]
@@ -95,6 +98,7 @@ class Cause(Record, frozen=True):
     active: tuple[float, float] | None = None
     room: tuple[Delta, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    broken: tuple[str, ...] = ()
 
     @property
     def other_work(self) -> bool:
@@ -112,6 +116,8 @@ def find_cause(
     doubts: tuple[Doubt, ...] = (),
 ) -> Cause:
     """Weigh every counter that moved, and find where the best of them moved."""
+    if wrong := dict.fromkeys((*broken(old), *broken(new))):
+        return Cause((), (), None, None, doubts=doubts, broken=tuple(wrong))
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)
@@ -370,10 +376,17 @@ def _side(profile: Profile) -> Behaviour:
 def delta_of(
     comparison: Comparison, hypothesis: Hypothesis, sides: tuple[Behaviour, Behaviour]
 ) -> Delta:
-    """The counter of a hypothesis on both sides; of the work of a unit what its share makes."""
+    """The counter of a hypothesis on both sides; of the work of a unit what its share makes.
+
+    Of work that began at nothing, or ended, the share itself says more.
+    """
     if hypothesis.way != "work":
         return comparison[hypothesis.counter]
     old, new = (side.works[hypothesis.counter] for side in sides)
+    known = UNITS[hypothesis.counter].counter
+    share = comparison[known] if known and not (old and new) else None
+    if share is not None and share.moved:
+        return share
     return change_of(hypothesis.counter, old, new, moved=True)
 
 
@@ -498,7 +511,8 @@ def _count(
 ) -> Delta | None:
     """The count that rose (or fell) with a wait at the same hunks, the one that moved most.
 
-    What spilled went with the wait for it wherever both are: the compiler put it there.
+    What spilled went with the wait for it wherever both are: the compiler put it there. Where
+    neither is in a hunk, that is what moved by half.
     """
     along = [
         delta
@@ -508,7 +522,13 @@ def _count(
     along = [d for d in along if _ratio(d) >= _ALONG * abs(wait.effect)]
     along.sort(key=lambda d: -_ratio(d))
     for delta in along:
-        if delta.id == "local_sectors" or set(place(delta, "count").hunks) & set(hunks):
+        found = place(delta, "count")
+        nowhere = not hunks and found.link in ("source unknown", "elsewhere")
+        if (
+            (nowhere and _ratio(delta) >= HALF)
+            or delta.id == "local_sectors"
+            or set(found.hunks) & set(hunks)
+        ):
             return delta
     return None
 

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import structs
 
 from workbench.analysis.aggregate import value_of
-from workbench.analysis.cause.works import UNCOUNTED, UNITS, lacking
-from workbench.analysis.compare import Comparison
+from workbench.analysis.cause.works import UNITS
+from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.analysis.optional import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
@@ -69,6 +69,10 @@ _WAIT_AGAINST_COUNT = 0.5
 _WAIT_IS = 0.6
 #: A unit that limits both sides is named for its work where that explains this part of the best.
 _LEADS = 0.5
+#: A unit below this share of its peak (%) had nothing to do.
+_IDLE = 1.0
+#: A logarithm: a count rose by half, or fell by a third.
+HALF = 0.4
 #: How much is taken off the belief in a prediction for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 
@@ -130,6 +134,11 @@ class Behaviour(Record, frozen=True):
         load = self.busy.get(resource)
         return load.active if load is not None else None
 
+    def bound(self, resource: str) -> Maybe:
+        """Part of the time (0-1) that a unit binds, by how full it was."""
+        load = self.busy.get(resource)
+        return _ramp(load.active, load.resource.low, load.resource.high) if load else None
+
     def value(self, counter: str) -> Maybe:
         """A counter."""
         return self.values.get(counter)
@@ -170,10 +179,10 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     slight = agreed(comparison)
     if abs(change) < QUIET and not slight:
         return ()
-    full = _full(old, new)
+    full, parts = _full(old, new), _parts(comparison, old, new)
     found = [
-        *_counts(comparison, old, new),
-        *_works(old, new, UNITS if lacking(comparison.counters) else UNCOUNTED, full),
+        *((d.id, "count", _predicted(part, d.old, d.new)) for d, part in parts if part is not None),
+        *_works(comparison, old, new, full),
         *_machine(comparison, old, new),
         *_waits(old, new, float(duration.old), float(duration.new), _KINDS),
     ]
@@ -212,7 +221,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
                 [frozenset({state}) for state in OWN],
             )
             if (score := _believed(effect, counts)) >= LEAST
-        ]
+        ] or _along(parts, counts)
     best = max((h.score for h in kept), default=0.0)
 
     def order(one: Hypothesis) -> tuple[bool, float, float]:
@@ -260,69 +269,85 @@ def _ramp(value: Maybe, low: float, high: float) -> Maybe:
     return None if value is None else max(0.0, min(1.0, (value - low) / (high - low)))
 
 
-def _predicted(part: float, old: float, new: float) -> float:
+def _predicted(part: float, old: Maybe, new: Maybe) -> float:
     """Logarithm of the ratio of times if `part` of the slower side's time follows the count."""
-    part = min(part, 0.999)
+    part, old, new = min(part, 0.999), float(old or 0.0), float(new or 0.0)
     if new <= old:
         return math.log(1.0 - part * (1.0 - new / old))
     return -math.log(1.0 - part * (1.0 - old / new))
 
 
-def _counts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Found]:
+def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple[Delta, Maybe]]:
+    """Counts that moved, and the part of the slower side's time that follows each, if known."""
     bound: dict[str, Callable[[Behaviour], Maybe]] = {
         "instructions": _issue_bound,
         "shared_wavefronts": lambda s: largest(
-            times(_ramp(s.share("l1_data"), 50, 80), shared_part(s)),
+            times(s.bound("l1_data"), shared_part(s)),
             times(_BY_SHARED, s.part(_SHARED)),
         ),
         "global_load_requests": lambda s: times(_global_bound(s), _own(s, "load")),
         "global_load_sectors": lambda s: times(_global_bound(s), _own(s, "load")),
         "global_store_sectors": lambda s: largest(
             times(_global_bound(s), _own(s, "store")),
-            times(_ramp(s.share("l2"), 60, 90), _through(s, "write")),
+            times(s.bound("l2"), _through(s, "write")),
         ),
         "global_atomics": lambda s: times(s.part(_QUEUES | _LATENCY), _met(s)),
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
-            times(_ramp(s.share("l2"), 60, 90), _through(s, "read")),
+            times(s.bound("l2"), _through(s, "read")),
             # Of warps that copy for others nobody knows that their waits hold anyone up.
             times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
         ),
-        "dram_bytes": lambda s: _ramp(s.share("dram"), 50, 80),
+        "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
+        "dram_bytes": lambda s: s.bound("dram"),
     }
-    out: list[_Found] = []
+    echo = _echo(comparison)
+    out: list[tuple[Delta, Maybe]] = []
     for counter, part in bound.items():
         delta = comparison[counter]
-        if delta.old is None or delta.new is None or not delta.moved:
-            continue
-        slower = old if delta.new < delta.old else new
-        # What the launch itself takes follows no count.
-        whole = times(slower.running.busiest, part(slower))
-        if whole is not None:
-            effect = _predicted(whole, float(delta.old), float(delta.new))
-            out.append((counter, "count", effect))
-    return [found for found in out if found[0] != _echo(comparison)]
+        if delta.delta is not None and delta.moved and counter != echo:
+            slower = old if delta.delta < 0 else new
+            # What the launch itself takes follows no count.
+            out.append((delta, times(slower.running.busiest, part(slower))))
+    return out
 
 
-def _works(old: Behaviour, new: Behaviour, units: Iterable[str], full: str) -> list[_Found]:
-    """What units did, by their shares of peak, where no count says it.
+def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothesis]:
+    """Counts that went with the time, where nothing that is known makes it theirs.
+
+    One is told that moved by half; or, where nothing says what part of the time follows it, that
+    makes half of the change.
+    """
+    found = []
+    for delta, part in parts:
+        ratio = growth(delta.old, delta.new)
+        effect = ratio if ratio is not None else math.copysign(math.inf, delta.delta or 0.0)
+        least = HALF if part is not None else min(HALF, abs(change) / 2)
+        if effect * change > 0 and abs(effect) >= least:
+            score = _believed(effect, change) if part is None and ratio is not None else 0.0
+            found.append(Hypothesis(delta.id, "count", effect, max(score, LEAST)))
+    return found
+
+
+def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) -> list[_Found]:
+    """What units did, by their shares of peak, where no count says it: also from or to nothing.
 
     One that limits both sides binds as much of the time as it is busy, if no more.
     """
     out: list[_Found] = []
-    for name in units:
-        unit = UNITS[name]
+    for name, unit in UNITS.items():
         before, after = old.works.get(name), new.works.get(name)
-        if not before or not after or abs(math.log(after / before)) < DERIVED_NOISE:
+        idle = min(old.share(name) or 0.0, new.share(name) or 0.0) < _IDLE
+        lacking = any(comparison[count].delta is None for count in unit.counts)
+        if before is None or after is None or not (lacking or idle or not unit.counts):
             continue
-        if name == "l2 by SM cycles" and "l2" in old.works and "l2" in new.works:
+        ratio = growth(before, after)
+        if before == after or (ratio is not None and abs(ratio) < DERIVED_NOISE):
             continue
         slower = old if after < before else new
-        resource = name.split()[0]
-        share = slower.share(resource)
-        bound = _ramp(share, unit.low, unit.high)
-        if resource == full:
-            bound = largest(bound, over(share, 100.0))
+        bound = slower.bound(name)
+        if name == full:
+            bound = largest(bound, over(slower.share(name), 100.0))
         bound = times(slower.running.busiest, bound)
         if bound is not None:
             out.append((name, "work", _predicted(bound, before, after)))
@@ -384,7 +409,7 @@ def shared_part(side: Behaviour) -> Maybe:
 
 
 def _global_bound(side: Behaviour) -> Maybe:
-    stage = times(_ramp(side.share("l1_data"), 50, 80), minus(1.0, shared_part(side)))
+    stage = times(side.bound("l1_data"), minus(1.0, shared_part(side)))
     queues = times(_BY_QUEUE, side.part(_QUEUES))
     return largest(stage, plus(queues, times(_BY_REQUESTS, side.part(_LATENCY))))
 

@@ -35,7 +35,8 @@ from workbench.analysis.limits.limit import (
 from workbench.analysis.limits.memory import access_of
 from workbench.analysis.misread import is_misread
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
-from workbench.counters import Counter, Missing, catalog, line_metric
+from workbench.analysis.plausible import broken
+from workbench.counters import PTX, Counter, Missing, catalog, line_metric
 from workbench.gpus import LINE_BYTES, SECTOR_BYTES, WARP_SIZE, Chip, chip_for
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record
@@ -147,17 +148,9 @@ class Mix:
         """Part of the instructions issued (0-1) that have these roles."""
         return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
 
-    def spared(self, kind: str) -> float:
-        """Part of the plain loads (0-1) of a role that accesses of 16 bytes a lane would spare."""
-        return 1.0 - self._narrow[kind] / self._plain[kind] if self._plain[kind] else 0.0
-
-    def mean_width(self, kind: str) -> Maybe:
-        """The same as `width`; absent where there is no such load."""
-        return self.width(kind) if self._plain[kind] else None
-
-    def width(self, kind: str) -> float:
-        """Mean bytes of a lane's plain load of a role."""
-        return _WIDEST * (1.0 - self.spared(kind))
+    def width(self, kind: str) -> Maybe:
+        """Mean bytes of a lane's plain load of a role; absent where there is no such load."""
+        return over(_WIDEST * self._narrow[kind], self._plain[kind])
 
     @property
     def overhead_line(self) -> LineKey | None:
@@ -166,24 +159,14 @@ class Mix:
 
 
 def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
-    """The source line with most of a counter (less another one); None where none has any.
-
-    Of what ncu misreads nothing is known, and no line is blamed for it.
-    """
+    """The source line with most of a counter (less another one); None where none has any."""
     table = launch.instructions
     amounts: dict[LineKey, Number] = defaultdict(int)
     for row, amount in _rows(launch, counter, less).items():
-        if table.line[row] > 0 and not is_misread(table.text[row]):
+        if table.line[row] > 0 and (less or not is_misread(table.text[row])):
             amounts[table.file[row], table.line[row]] += amount
     best = max(amounts, key=lambda key: amounts[key], default=None)
     return best if best is not None and amounts[best] > 0 else None
-
-
-def misread(launch: Launch, counter: str, less: str) -> Number:
-    """How much of a counter (less another one) lies on instructions that ncu misreads."""
-    table = launch.instructions
-    rows = _rows(launch, counter, less)
-    return sum(amount for row, amount in rows.items() if is_misread(table.text[row]))
 
 
 class Touched(NamedTuple):
@@ -208,6 +191,8 @@ def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
     table = launch.instructions
     names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
     every, ideal, tags, issued = (_rows(launch, name, "") for name in names)
+    if (ptx := table.columns.get(PTX)) is not None:  # the rows are PTX
+        issued = dict(zip(ptx.rows, ptx.values, strict=True))
     now, least = [Touched()], [Touched()]
     for row, lines in tags.items():
         if accesses and access_of(table.text[row]) not in accesses:
@@ -231,13 +216,28 @@ _SPREAD = 0.5
 
 
 def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
-    """Instruction -> its part of a counter, less that of another one; {} where none is known."""
-    names = [line_metric(launch, catalog()[name]) if name else None for name in (counter, less)]
+    """Instruction -> its part of a counter, less that of another one; {} where none is known.
+
+    Of what is in excess ncu knows nothing where it misreads, and a copy takes a wavefront of shared
+    memory for each line of global memory that it reads, wherever it writes them.
+    """
+    table = launch.instructions
+    names = [
+        line_metric(launch, catalog()[name]) if name in catalog() else None
+        for name in (counter, less)
+    ]
     out: dict[int, Number] = defaultdict(int)
     for name, sign in zip(names, (1, -1), strict=True) if names[0] else ():
-        column = launch.instructions.columns.get(name) if name else None
+        column = table.columns.get(name) if name else None
         for row, value in zip(column.rows, column.values, strict=True) if column else ():
             out[row] += sign * value
+    lines = _rows(launch, "l1_tag_requests", "") if less == "shared_wavefronts_ideal" else {}
+    ideal = _rows(launch, less, "") if lines else {}
+    for row in out if less else ():
+        if is_misread(table.text[row]):
+            out[row] = 0
+        elif row in lines and access_of(table.text[row]) == "copy":
+            out[row] = max(0, out[row] - max(0, lines[row] - ideal.get(row, 0)))
     return out
 
 
@@ -471,8 +471,8 @@ def _excess(seen: Examined, whole: str, noun: str) -> _Part | None:
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
     if not total or excess is None:
         return None
-    if excess and f"{whole}_ideal" in catalog():
-        excess -= misread(seen.launch, whole, f"{whole}_ideal")
+    if excess and (rows := _rows(seen.launch, whole, f"{whole}_ideal")):
+        excess = float(sum(rows.values()))
     return _beyond(total, total - excess, noun) if excess > 0 else None
 
 
@@ -518,12 +518,12 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
         ("global load", _GLOBAL, "global_load_requests", "global"),
         ("shared load", _SHARED, "shared_accesses", "shared"),
     ):
-        spared = seen.mix.spared(kind)
-        loaded = seen.mix.issued[kind]
-        of_lsu = loaded / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         width = seen.mix.width(kind)
+        if width is None:
+            continue
+        of_lsu = seen.mix.issued[kind] / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         part = (
-            spared,
+            1.0 - width / _WIDEST,
             _("a lane loads {width:.2g} bytes at a time where 16 are possible").format(width=width),
         )
         # Wider loads are fewer; what they carry still passes the data stage and the L2.
@@ -685,10 +685,10 @@ def _reuse(seen: Examined) -> Way | None:
         return None
     counter = "shared_wavefronts" if through >= 0.5 else "global_load_requests"
     ratio = work / max(1, shared + far)
-    needed = 1.0 - (_excess(seen, counter, "") or (0.0, ""))[0]
+    excess = over(seen.side.value(f"{counter}_excess"), seen.side.value(counter))
     said = _("{ratio:.2g} arithmetic instructions per load").format(ratio=ratio)
     went = seen.went({"l1_data": 1.0, "lsu": 1.0}, (*_SHARED, "lg_throttle"))
-    found = bound(seen, (needed, said), went, _ARITHMETIC | _FAR)
+    found = bound(seen, (1.0 - (excess or 0.0), said), went, _ARITHMETIC | _FAR)
     words = _("Load less per operation: more outputs per thread, kept in registers")
     line = heaviest_line(seen.launch, "shared_wavefronts" if through >= 0.5 else "global_sectors")
     return made("reuse", found, words, 3, counter, line)
@@ -746,8 +746,8 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
     seconds = side.value("duration")
     loads = sum(mix.issued[f"{where} load"] for where in ("shared", "global"))
     known: dict[tuple[Kind, str], Maybe] = {
-        ("wide", "global_load_requests"): mix.mean_width("global load"),
-        ("wide", "shared_accesses"): mix.mean_width("shared load"),
+        ("wide", "global_load_requests"): mix.width("global load"),
+        ("wide", "shared_accesses"): mix.width("shared load"),
         ("spills", "local_sectors"): side.value("local_sectors"),
         ("lanes", "lanes_per_instruction"): side.value("lanes_per_instruction"),
         ("grid", "tail_idle"): runs.busiest - runs.mean,
@@ -792,7 +792,7 @@ _found: deque[tuple[Launch, Panel]] = deque(maxlen=32)
 
 def panel_of(profile: Profile) -> Panel | None:
     """The panel of the launch that takes most of a profile's time; None where none was profiled."""
-    launch = main_launch(profile)
+    launch = main_launch(profile) if not broken(profile) else None
     return panel_of_launch(launch, profile.device) if launch is not None else None
 
 

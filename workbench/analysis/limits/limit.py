@@ -17,6 +17,7 @@ from typing import Literal
 
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.optional import largest, over, times
+from workbench.analysis.plausible import broken
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
 from workbench.gpus import WARP_SIZE, chip_for, of_all_chips
@@ -339,8 +340,8 @@ def running_of(launch: Launch) -> Running:
 # --- Units, and how near each was to its peak ---------------------------------------------------
 
 ResourceId = Literal[
-    "issue", "l1_data", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64",
-    "latency", "grid", "sync", "launch",
+    "issue", "l1_data", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64", "constant",
+    "tex", "adu", "sm", "memory", "latency", "grid", "sync", "launch",
 ]  # fmt: skip
 
 #: From this share of its peak on, a unit is what limits. The hand-labelled steps agree from
@@ -355,8 +356,9 @@ _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
 #: From this part of the barrier samples on, it is barriers that warps wait at.
 _AT_BARRIERS = 0.5
-#: From this share on such a unit limits whoever waits: 80% is what ncu's rules call a bottleneck.
-_BOTTLENECK = 80.0
+#: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
+#: what ncu's rules call a bottleneck. From `_MUCH` on it is told beside a wait.
+_BOTTLENECK, _MUCH = 80.0, 75.0
 
 
 class Resource(Record, frozen=True):
@@ -368,6 +370,12 @@ class Resource(Record, frozen=True):
     counter: str = ""
     inside: bool = True
     full: float = FULL
+    low: float = FULL
+    high: float = 85.0
+    worked: tuple[str, ...] = ()
+    clock: str = ""
+    counts: tuple[str, ...] = ()
+    rest: bool = False
 
     @property
     def title(self) -> str:
@@ -418,13 +426,17 @@ class Limit(Record, frozen=True):
         return "still " if (before.id, before.names) == (self.id, self.names) else "now "
 
 
+#: Points of its peak by which the highest share of all is another unit's than those known.
+_APART = 5.0
+
+
 def loads(launch: Launch) -> tuple[Load, ...]:
     """How busy every resource was that the launch has a share of, the busiest first.
 
     One that did nothing is among them, with 0; one that nobody looked at is not.
     """
-    spread = running_of(launch).mean
-    out = []
+    spread, most = running_of(launch).mean, 0.0
+    out: list[Load] = []
     for resource in RESOURCES:
         elapsed = largest(*(_percent(launch, name) for name in resource.metrics))
         if not elapsed and resource.counter:
@@ -433,30 +445,36 @@ def loads(launch: Launch) -> tuple[Load, ...]:
             elapsed = largest(elapsed, times(known, spread) if resource.inside else known)
         if elapsed is not None:
             active = min(elapsed / spread, 100.0) if resource.inside else elapsed
-            out.append(Load(resource=resource, elapsed=elapsed, active=active))
+            if not resource.rest or active > most + _APART:
+                out.append(Load(resource=resource, elapsed=elapsed, active=active))
+                most = max(most, active)
     return tuple(sorted(out, key=lambda load: -load.active))
 
 
 def limit_of(profile: Profile) -> Limit | None:
     """What limits the launch that takes most of a profile's time; None where nothing is known."""
-    launch = main_launch(profile)
+    launch = main_launch(profile) if not broken(profile) else None
     return limit_of_launch(launch, profile.device) if launch is not None else None
 
 
 def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     """What limits one launch."""
     busy = loads(launch)
-    grid = _short_grid(launch, device)
     waited = _waits(launch, _MEMORY)
     queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
     full = tuple(
         load
         for load in busy
         if load.full
-        and (waited or load.resource.inside)
-        and (queued or load.resource.id not in _QUEUED or load.active >= _BOTTLENECK)
+        and (
+            load.active >= _BOTTLENECK
+            or (queued if load.resource.id in _QUEUED else waited or load.resource.inside)
+        )
     )
-    time = running_of(launch)
+    if queued and not waited and any(load.resource.id in _QUEUED for load in full):
+        # A memory that no warp waits for stands behind what warps do queue for.
+        full = tuple(sorted(full, key=lambda load: not load.resource.inside))
+    time, grid = running_of(launch), _short_grid(launch, device, full)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
         share = 100 * time.busiest
         words = _("a short launch: the busiest SM is active {share:.0f}% of the time").format(
@@ -464,18 +482,14 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
         )
         return Limit(id="launch", words=words, share=share, others=full)
     if grid is not None:
-        words, share, names = grid
-        return Limit(id="grid", words=words, share=share, others=full, names=names)
+        return grid
     if full:
         best = full[0]
         words = _("{resource}, {share:.0f}%").format(
             resource=best.resource.title, share=best.active
         )
         return Limit(id=best.resource.id, words=words, share=best.active, others=full[1:])
-    if (grid := _short_grid(launch, device, alone=True)) is not None:
-        words, share, names = grid
-        return Limit(id="grid", words=words, share=share, others=busy[:1], names=names)
-    return _latency(launch, busy)
+    return _short_grid(launch, device, busy[:1], alone=True) or _latency(launch, busy)
 
 
 def _waits(launch: Launch, states: frozenset[str]) -> bool:
@@ -500,20 +514,24 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
     first = waits[0]
     share = 100 * first.share
     part = _("{share:.0f}% of warp time").format(share=share)
-    words = _("latency: {id}, {part}").format(id=stall_words(first.state.id), part=part)
+    for load in busy[:1] if busy and busy[0].active >= _MUCH else ():
+        part = _("{part}, beside {unit} at {share:.0f}%").format(
+            part=part, unit=load.resource.title, share=load.active
+        )
+    words = _("latency: {id}, {part}")
     if first.state.id == BARRIER:
+        words = _("latency: barrier stalls of warpgroups (wgmma), {part}")
         if barrier_waits(launch)[0] >= _AT_BARRIERS:
             words = _("waiting at barriers, {part}").format(part=part)
-            return Limit(id="sync", words=words, share=share, others=busy[:1])
-        words = _("latency: barrier stalls of warpgroups (wgmma), {part}").format(part=part)
-    names = (first.state.id,)
-    return Limit(id="latency", words=words, share=share, others=busy[:1], names=names)
+            return Limit("sync", words, share, busy[:1])
+    words = words.format(id=stall_words(first.state.id), part=part)
+    return Limit("latency", words, share, busy[:1], (first.state.id,))
 
 
 def _short_grid(
-    launch: Launch, device: Device, alone: bool = False
-) -> tuple[str, float, tuple[str | int, ...]] | None:
-    """Words, share (%) and `Limit.names` of a grid that leaves SMs without work for long.
+    launch: Launch, device: Device, others: tuple[Load, ...], alone: bool = False
+) -> Limit | None:
+    """A grid that leaves SMs without work for long.
 
     `alone`: where no cycles of SMs are known, the launch says how many of them can have no block.
     """
@@ -534,7 +552,7 @@ def _short_grid(
         if blocks == 1 and threads < WARP_SIZE:
             all_of = _("one thread") if threads == 1 else several(threads, "thread")
             words = _("{all_of} in all, on one of {sms} SMs").format(all_of=all_of, sms=sms)
-        return words, 100 * blocks / sms, (blocks, sms)
+        return Limit("grid", words, 100 * blocks / sms, others, (blocks, sms))
     part = 100 * time.mean
     waves = value_of(launch, "waves")
     if waves is not None and waves >= _MANY_WAVES:
@@ -546,12 +564,9 @@ def _short_grid(
         words = _(
             "{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
         ).format(waves=waves, what=what, part=part)
-        return words, part, ("waves",)
-    return (
-        _("an uneven tail: SMs are active {part:.0f}% of the time").format(part=part),
-        part,
-        ("tail",),
-    )
+        return Limit("grid", words, part, others, ("waves",))
+    words = _("an uneven tail: SMs are active {part:.0f}% of the time").format(part=part)
+    return Limit("grid", words, part, others, ("tail",))
 
 
 def _percent(launch: Launch, name: str) -> float | None:

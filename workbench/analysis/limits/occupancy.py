@@ -16,7 +16,7 @@ from typing import Literal
 
 from workbench.analysis.aggregate import LaunchPair
 from workbench.gpus import Chip, chip_for
-from workbench.model import Launch, Profile, Record
+from workbench.model import KernelResources, Launch, Profile, Record
 
 Cause = Literal["registers", "shared memory", "block size"]
 CAUSES: tuple[Cause, ...] = ("registers", "shared memory", "block size")
@@ -113,6 +113,33 @@ def occupancy(chip: Chip, need: Resources) -> Occupancy:
         blocks=blocks,
         limits=limits,
         limiters=tuple(name for name, limit in limits.items() if limit == blocks),
+    )
+
+
+def of_block(chip: Chip, kernel: KernelResources, threads: int, dynamic_shared: int) -> Occupancy:
+    """The occupancy of a compiled kernel's block."""
+    shared = kernel.static_shared + dynamic_shared
+    return occupancy(chip, Resources(block_size=threads, registers=kernel.registers, shared=shared))
+
+
+def unfit(
+    chip: Chip, kernel: KernelResources, threads: int, dynamic_shared: int
+) -> tuple[str, str]:
+    """Why the chip can launch no such block, and what to do about it; empty where it can."""
+    shared = kernel.static_shared + dynamic_shared
+    if shared > chip.shared_per_block:
+        return (
+            f"{shared:,} bytes of shared memory a block; the chip has {chip.shared_per_block:,}",
+            "Declare smaller arrays, or set a smaller `dynamic_shared` in [[launch]].",
+        )
+    if of_block(chip, kernel, threads, dynamic_shared).blocks:
+        return "", ""
+    most = chip.registers_per_sm // threads // 8 * 8
+    return (
+        f"{threads:,} threads of {kernel.registers} registers: not one block fits on an SM, "
+        f"which has {chip.registers_per_sm:,} registers",
+        f"Launch fewer threads a block, or let ptxas use {most} registers a thread at most: "
+        f'`__launch_bounds__({threads})` at the kernel, or flags = ["-maxrregcount={most}"].',
     )
 
 

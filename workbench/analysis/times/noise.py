@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import ESTIMATE, Combined, combine, metric_sum
+from workbench.analysis.aggregate import Combined, combine
 from workbench.counters import DERIVED_NOISE, Counter, Missing, catalog
 from workbench.language import _
 from workbench.model import (
@@ -39,10 +39,8 @@ from workbench.units import listed, quantity
 #: However close repeated captures lie, a change below this share of the default noise
 #: is not called one: captures of one session share their clocks and their addresses.
 _SHARE = 0.1
-#: Of fewer captures, ranges lie apart by chance too often.
-_FEW = 3
-#: A range so many times as wide as the noise is of other inputs.
-_WIDE = 10.0
+#: New over old of what was paired launch by launch, in sum, whichever pair is left out: from, to.
+Steady = tuple[float, float]
 
 
 def noise_of(counter: Counter, old: Number, new: Number, derived: bool = False) -> float:
@@ -64,29 +62,23 @@ def left_noise(
     new: Number,
     spreads: tuple[Spread | None, Spread | None] = (None, None),
     derived: bool = False,
+    steady: Steady | None = None,
 ) -> bool:
     """Whether a change is larger than its noise.
 
     `spreads` are of repeated captures of either side, where there are any; `derived` as for
-    `noise_of`.
+    `noise_of`. Launches with other inputs are far apart on either side, which is no noise: where
+    they are paired, `steady` tells whether they moved without any one of them.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
     if before and after and min(before.n, after.n) >= 2:
-        if _inputs(before, after, noise) and delta > noise:
-            return True
-        return _apart(before, after) and delta > _SHARE * noise
+        if _apart(before, after):
+            return delta > _SHARE * noise
+        low, high = steady or (1.0, 1.0)
+        share = noise / (max(abs(old), abs(new)) or 1.0)
+        return low > 1.0 + share or high < 1.0 - share
     return delta > noise
-
-
-def _inputs(a: Spread, b: Spread, noise: float) -> bool:
-    """Whether ranges of launches with other inputs lie apart, of three or more each.
-
-    A range several times as wide as the noise is no noise: launches differ in what they did, and
-    so it says nothing of where a next one of the same input would lie.
-    """
-    wide = max(a.high - a.low, b.high - b.low) > _WIDE * noise
-    return wide and min(a.n, b.n) >= _FEW and (a.high < b.low or b.high < a.low)
 
 
 def _apart(a: Spread, b: Spread) -> bool:
@@ -162,14 +154,6 @@ def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
     }
 
 
-def machine_chances(old: Profile, new: Profile) -> Chances | None:
-    """Those of the estimated machine instructions; None where both sides are certain."""
-    before, after = (metric_chance(profile, ESTIMATE) for profile in (old, new))
-    if before is None and after is None:
-        return None
-    return Chances(old=before, new=after, together=_same_code(old, new))
-
-
 def chances(
     profile: Profile, values: Mapping[str, Combined | Missing], speaker: int | None = None
 ) -> dict[str, Chance]:
@@ -192,14 +176,6 @@ def chances(
             if found is not None:
                 out[counter.id] = found
     return out
-
-
-def metric_chance(profile: Profile, name: str) -> Chance | None:
-    """The range of a metric over all launches, added up; None where no timing is in it."""
-    value = metric_sum(profile, name)
-    if value is None or not _marked(profile):
-        return None
-    return _of_sum(profile, name, value, metric_sum(_without(profile), name))
 
 
 def _marked(profile: Profile) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tests.goldens import same
-from workbench.capture.capture_store import Shelf
 from workbench.editing.named import NamedFile, look
 from workbench.editing.tests.client import Client
 from workbench.editing.tests.test_sessions import leave_a_mark, talk
@@ -34,9 +34,14 @@ def program(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def shelf_at(root: Path) -> Any:
+    """The captures of a folder; without their feature its tests are skipped."""
+    return pytest.importorskip("workbench.programs.capture.capture_store").Shelf(root)
+
+
 def detail_of(root: Path, name: str) -> Profile:
-    shelf = Shelf(root)
-    found = shelf.detail(shelf.load(name))
+    shelf = shelf_at(root)
+    found: Profile | None = shelf.detail(shelf.load(name))
     assert found is not None
     return found
 
@@ -50,7 +55,7 @@ def text_of(root: Path, name: str) -> str:
 
 def keep(root: Path, name: str, *sources: SourceFile) -> None:
     """Have a capture hold other sources."""
-    shelf = Shelf(root)
+    shelf = shelf_at(root)
     shelf.save(shelf.load(name), replace(detail_of(root, name), sources=sources))
 
 
@@ -167,7 +172,7 @@ def test_a_capture_without_the_text_says_so_and_nothing_of_lines(program: Path) 
 
 
 def test_a_damaged_capture_costs_its_own_hints(program: Path) -> None:
-    damaged = Shelf(program).detail_path(AFTER)
+    damaged = shelf_at(program).detail_path(AFTER)
     damaged.write_bytes(damaged.read_bytes()[:-100])
 
     async def job(client: Client) -> None:
@@ -212,7 +217,7 @@ def test_a_line_of_several_kernels_names_them(program: Path) -> None:
     detail = detail_of(program, AFTER)
     (launch, *_) = detail.launches
     two = replace(detail, launches=(launch, replace(launch, kernel="gemv")))
-    shelf = Shelf(program)
+    shelf = shelf_at(program)
     shelf.save(replace(shelf.load(AFTER), detail=(0, 0)), two)
     found = seen(program / FILE).lines(text_of(program, AFTER))
     shown = [each.short for each in found[47] if each.telling]

@@ -157,7 +157,7 @@ class EmulatorEngine(Engine):
     def _within(self, subject: Subject) -> Iterator[Deadline]:
         """Work on a subject in this process within its time and memory; yield its deadline.
 
-        Raises InconclusiveError if all time was over before, KernelError if it exceeds a limit.
+        Raises InconclusiveError if all time was over before, HangError if it exceeds a limit.
         """
         limit = self._limit.begun()
         if self._limit.over:
@@ -179,7 +179,7 @@ class EmulatorEngine(Engine):
                 yield limit
         except MemoryError:
             said, hint = too_much_memory("a version in the emulator")
-            raise KernelError(f"{what} {said}", f"Choose a smaller problem. {hint}") from None
+            raise HangError(f"{what} {said}", f"Choose a smaller problem. {hint}") from None
 
     def emulate(
         self,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxemu import SECTOR, Counts, Executed, MachineCode, Module
-from workbench.analysis.limits.occupancy import Occupancy, Resources, occupancy
+from workbench.analysis.aggregate import COMPILED
+from workbench.analysis.limits.occupancy import of_block, unfit
 from workbench.compile.build import BuildResult
+from workbench.compile.image import code_digests
 from workbench.engines.emulated.chips import device_of
 from workbench.gpus import Chip, chip_for
 from workbench.model import (
@@ -28,8 +30,10 @@ from workbench.model import (
     Number,
     SourceFile,
 )
+from workbench.specs import Version
 from workbench.study.launches import ResolvedLaunch
 from workbench.study.mangling import demangled, own_name
+from workbench.study.signatures import launch_key
 
 _ADDRESS_STEP = 16  # as wide as a machine instruction; PTX has no addresses of its own
 
@@ -76,7 +80,15 @@ def texture_fetches(rows: Sequence[Executed]) -> list[Executed]:
 
 
 #: Metrics that rest on the number of issued machine instructions.
-ISSUED = ("ptx__machine_inst_estimate", "ptx__bound_cycles_issue_slots")
+ISSUED = (
+    "ptx__machine_inst_estimate",
+    "ptx__bound_cycles_issue_slots",
+    "ptx__machine_local_ld_estimate",
+    "ptx__machine_local_st_estimate",
+    "ptx__machine_local_sectors_estimate",
+)
+_LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
+_SPILLS = "ptx__machine_spill_estimate"
 
 
 def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
@@ -209,6 +221,33 @@ def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, 
     return {name: metric for name, metric in out.items() if name not in absent}
 
 
+def _local(
+    known: Mapping[str, Metric],
+    code: MachineCode | None,
+    kernel: KernelResources | None,
+    smem: bool,
+) -> dict[str, Metric]:
+    """Accesses of local memory, and what spilled registers are of them, as far as they are known.
+
+    `smem`: registers may spill to shared memory.
+    """
+    spills = smem or kernel is None or kernel.spill_stores + kernel.spill_loads > 0
+    out = {} if spills else {_SPILLS: (0.0, "inst")}
+    if code is not None:
+        local = [each for each in code.accesses if each.space == "local"]
+        added = [each for each in (code.accesses if smem else local) if each.added]
+        for name, store in zip(ISSUED[2:4], (False, True), strict=True):
+            out[name] = math.fsum(each.warps for each in local if each.store is store), "inst"
+        kept = float(known[_LOCAL_SECTORS].value) if any(not e.added for e in local) else 0.0
+        # Lanes lie side by side: so many sectors as a lane moves bytes.
+        moved = kept + math.fsum(each.warps * each.width for each in local if each.added)
+        if moved != known[_LOCAL_SECTORS].value:
+            out[ISSUED[4]] = moved, "sector"
+        if spills and kernel is not None:
+            out[_SPILLS] = math.fsum(each.warps for each in added), "inst"
+    return {name: Metric(value=round(value), unit=unit) for name, (value, unit) in out.items()}
+
+
 def _by_timing(
     counts: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
@@ -218,7 +257,10 @@ def _by_timing(
         return None
     rest = [n for n, row in enumerate(counts.rows) if id(row) not in marked]
     known = _metrics([counts.rows[n] for n in rest], [issued[n] for n in rest] if issued else None)
-    values = {name: known[name].value if name in known else None for name in metrics}
+    values = {
+        name: known[name].value if name in known else None if metrics[name].value else 0
+        for name in metrics
+    }
     return ByTiming(
         rows=tuple(n for n, row in enumerate(counts.rows) if id(row) in marked),
         without={
@@ -240,23 +282,28 @@ def _shape(counts: Counts) -> dict[str, Metric]:
     }
 
 
-def _fits(threads: int, dynamic_shared: int, kernel: KernelResources, chip: Chip) -> Occupancy:
-    block = Resources(
-        block_size=threads,
-        registers=kernel.registers,
-        shared=kernel.static_shared + dynamic_shared,
-    )
-    return occupancy(chip, block)
-
-
 def resident(launch: ResolvedLaunch, build: Build) -> int:
     """Blocks of a launch that the chip it was compiled for holds at once; 0: not known."""
     kernel = next((each for each in build.resources if each.name == launch.kernel), None)
     chip = chip_for(device_of(build.arch))
     if kernel is None or chip is None:
         return 0
-    fits = _fits(math.prod(launch.block), launch.dynamic_shared, kernel, chip)
+    fits = of_block(chip, kernel, math.prod(launch.block), launch.dynamic_shared)
     return fits.blocks * chip.sms
+
+
+def check_launches(version: Version, launches: Iterable[ResolvedLaunch], build: Build) -> None:
+    """Refuse launches that the chip of a build cannot make, as its driver would.
+
+    Raises UsageError at the line of their block.
+    """
+    known = {each.name: each for each in build.resources}
+    chip = chip_for(device_of(build.arch))
+    for launch in launches:
+        if chip is not None and (kernel := known.get(launch.kernel)) is not None:
+            why, hint = unfit(chip, kernel, math.prod(launch.block), launch.dynamic_shared)
+            if why:
+                raise launch_key(version, launch, "block").error(why, hint)
 
 
 def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
@@ -268,7 +315,7 @@ def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str
     if chip is None:
         return out
     launch = counts.launch
-    fits = _fits(launch.geometry.threads, launch.dynamic_shared, kernel, chip)
+    fits = of_block(chip, kernel, launch.geometry.threads, launch.dynamic_shared)
     for name, limit in fits.limits.items():
         key = f"launch__occupancy_limit_{name.replace('shared memory', 'shared_mem')}"
         out[key] = Metric(value=limit, unit="block")
@@ -363,6 +410,8 @@ def launch_records(
     least_bytes = least_bytes if len(every) == 1 else 0
     sources = sources_of(module, built)
     resources = {kernel.name: kernel for kernel in built.build.resources}
+    # The build of a recorded profile has PTX alone.
+    made = code_digests(built.cubin.read_bytes()) if built.cubin.is_file() else {}
     records = []
     for index, counts in enumerate(every):
         launch = counts.launch
@@ -371,10 +420,17 @@ def launch_records(
         code = None if calls else code
         issued = code.issued if code is not None else None
         metrics = _metrics(counts.rows, issued)
+        kernel = resources.get(launch.kernel)
+        smem = "enable_smem_spilling" in built.build.ptx
+        metrics |= _local(metrics, code, kernel, smem)
+        if ISSUED[4] in metrics:
+            del metrics[_LOCAL_SECTORS]  # of PTX alone
         by_timing = _by_timing(counts, issued, metrics)
         metrics |= _shape(counts)
-        if kernel := resources.get(launch.kernel):
+        if kernel is not None:
             metrics |= _fit(counts, kernel, chip)
+        if launch.kernel in made:
+            metrics[COMPILED] = Metric(value=made[launch.kernel])
         if chip is not None and chip.sms:
             metrics |= _bounds(counts, chip, code.total if code else None, least_bytes)
         records.append(

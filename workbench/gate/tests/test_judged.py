@@ -12,16 +12,12 @@ from rich.cells import cell_len
 
 import workbench as wb
 from tests import goldens
-from tests.analysis import test_program_difference as programs
 from tests.analysis.test_chance import LINES, of_waves, other_code
-from tests.analysis.test_counted_programs import FEWER, C, capture
-from tests.analysis.test_program_difference import sized, tuned
 from tests.commands.test_schema import holds, printed
 from tests.factories import H200, make_profile, make_project, make_timing
 from tests.test_documentation import fences
 from workbench import language
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.programs.program import compare_programs, kernel_steps
 from workbench.cli import app
 from workbench.gate.rules import Gate, Rules, check_programs, check_step, overall, read_rules
 from workbench.gate.shown import github, junit
@@ -91,6 +87,10 @@ def test_what_timing_does_to_the_same_code_is_no_regression() -> None:
 
 
 def test_no_time_is_judged_and_what_was_not_kept_is_inconclusive() -> None:
+    pytest.importorskip("workbench.programs.compared")
+    from workbench.programs.compared.program import compare_programs, kernel_steps
+    from workbench.programs.tests.test_counted_programs import FEWER, C, capture
+
     found = compare_programs(capture(("a", 8, C)), capture(("a", 8, FEWER)))
     assert not check_programs(found, (), Rules())
     same = compare_programs(found.old, found.old)
@@ -101,9 +101,13 @@ def test_no_time_is_judged_and_what_was_not_kept_is_inconclusive() -> None:
 
 
 def test_a_program_that_tries_configurations_is_not_judged() -> None:
-    new = programs.capture(tuned())
+    pytest.importorskip("workbench.programs.compared")
+    from workbench.programs.compared.program import compare_programs
+    from workbench.programs.tests.test_program_difference import capture, sized, tuned
+
+    new = capture(tuned())
     new = replace(new, survey=replace(new.survey, steady=None))
-    found = compare_programs(programs.capture(sized(*[(32, 3000, 8)] * 20)), new)
+    found = compare_programs(capture(sized(*[(32, 3000, 8)] * 20)), new)
     assert found.tried
     gates = check_programs(found, (), Rules(max_regression=5.0))
     assert [gate.status for gate in gates] == ["inconclusive"]

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_program_commands import CAPTURES, _there  # noqa: F401
 from tests.engines.stand_ins import Cli
+
+CAPTURES = Path(__file__).resolve().parents[3] / "tests" / "data" / "captures"
+
+
+@pytest.fixture(autouse=True)
+def _there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("workbench.programs.session")
+    monkeypatch.chdir(CAPTURES)
+    monkeypatch.setenv("COLUMNS", "120")
 
 
 def test_check_judges_programs_by_the_same_rules(cli: Cli, tmp_path: Path) -> None:

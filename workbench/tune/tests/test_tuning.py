@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,18 +115,6 @@ def test_a_wrong_choice_is_a_fate_and_the_search_goes_on(
     assert found["winners"][0]["best"]["values"]["WORK"] == 2
     (wrong,) = [each for each in found["trials"] if each["fate"] == "wrong"]
     assert wrong["values"]["WORK"] == 1 and "wrong result" in wrong["why"]
-
-
-def test_a_choice_that_is_wrong_at_one_size_may_win_at_another(
-    stand_in: Callable[[str], None], tuned: Callable[..., Any]
-) -> None:
-    stand_in("wrong v1@1-plain")  # of more than 100 elements
-    code, found, err = tuned("--problem", "n1000", "--problem", "n7")
-    assert code == 0, err
-    best = {each["problem"]: each["best"]["values"]["WORK"] for each in found["winners"]}
-    assert best == {"n1000": 2, "n7": 1}
-    fast = [each for each in found["trials"] if each["values"] == {"WORK": 1, "MODE": "plain"}]
-    assert {each["problem"]: each["fate"] for each in fast} == {"n1000": "wrong", "n7": "timed"}
 
 
 @pytest.mark.parametrize(("manner", "fate"), [("crash", "failed"), ("die", "failed")])
@@ -305,31 +291,6 @@ def test_wrong_usage(
 ) -> None:
     found, out, err = cli("tune", *words)
     assert found == code and says in err and not out
-
-
-def test_what_is_killed_in_the_middle_goes_on(
-    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, count = append_file, 0
-
-    def killed(root: Path, name: str, data: bytes) -> None:
-        nonlocal count
-        count += b'"timed"' in data
-        if count == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(root, name, data)
-
-    monkeypatch.setattr(record, "append_file", killed)
-    child = os.fork()
-    if not child:
-        tuned()
-        os._exit(0)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    monkeypatch.undo()
-    monkeypatch.chdir(project.root)
-    before = kept(project)
-    assert before.ended == "interrupted"
-    assert before.fates == {"timed": 1, "not compiled": 3}
 
 
 # --- winner and runner-up, profiled --------------------------------------------------------------

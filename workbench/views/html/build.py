@@ -17,13 +17,14 @@ from functools import cache, cached_property, partial
 from itertools import permutations
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
+from workbench.features import FEATURES
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.ladder.tunings import files as tuning_files
 from workbench.language import _, current, ngettext
@@ -114,6 +115,24 @@ _PAIR = re.compile(r"(?:(?P<study>[^/]+)/)?(?P<old>[^/]+?)\.\.(?P<new>[^/]+)")
 Pair = tuple[str, str, str]
 
 
+class ProgramPages(Protocol):
+    """The module of a feature that makes the pages of captured programs."""
+
+    def program_folder(self, *programs: CapturedProgram) -> str:
+        """Where the pages of a capture lie, or of two that are compared, from the site's root."""
+
+    def write_programs(
+        self, site: Site, asked: tuple[CapturedProgram, ...], stamp: str
+    ) -> PageCount:
+        """Bring the pages of captures up to date; two are compared."""
+
+
+def program_pages() -> ProgramPages:
+    """The module that makes them; only where the feature is, a capture is asked for."""
+    feature = next(each for each in FEATURES if each.programs)
+    return cast(ProgramPages, feature.load(feature.programs))
+
+
 class BuiltReport(Record, frozen=True):
     """Where the site is and what was done.
 
@@ -195,13 +214,11 @@ def build_report(
             site.leave_out(damaged)
             done = ladders.pages
         if reports:
-            from workbench.views.html.captured import write_reports
+            from workbench.views.html.reports import write_reports
 
             done = done.plus(write_reports(site, reports, stamp))
         if programs:
-            from workbench.views.html.captured import write_programs
-
-            done = done.plus(write_programs(site, programs, stamp))
+            done = done.plus(program_pages().write_programs(site, programs, stamp))
         done = done.plus(site.write(index_pages(site, stamp), owners=(SHARED,)))
     return BuiltReport(
         index=out / "index.html",

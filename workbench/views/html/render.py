@@ -127,8 +127,8 @@ def floor(counter: Counter) -> str:
     if counter.noise:
         parts.append(units.tick(100 * counter.noise, "%"))
     if counter.floor:
-        printed = counter.unit if counter.unit == "byte" else ""
-        unit = {"%": _(" points"), "byte": ""}.get(counter.unit, f" {counter.unit}")
+        printed = counter.unit if counter.unit in ("byte", "s") else ""
+        unit = {"%": _(" points"), "byte": "", "s": ""}.get(counter.unit, f" {counter.unit}")
         parts.append(f"{units.tick(counter.floor, printed)}{unit}".rstrip())
     return _(" and ").join(parts) or _("exact")
 

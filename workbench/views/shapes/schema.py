@@ -12,36 +12,30 @@ from workbench.features import FEATURES
 from workbench.views.shapes import Document, ErrorDocument, Json
 from workbench.views.shapes.listed import DoctorDocument, ListDocument, LogDocument
 from workbench.views.shapes.measured import TimeDocument, VerifyDocument
-from workbench.views.shapes.program import ProgramDocument, ProgramsDocument, RunDocument
 from workbench.views.shapes.show import MemoryDocument, MemoryStepDocument, ShowDocument
 from workbench.views.shapes.step import StepDocument
 
-Shapes = Mapping[str, tuple[type[Document], ...]]
-
 
 class Documents(Protocol):
-    """The module of a feature that has the records of its documents."""
+    """The module of a feature with its documents, also those of commands of the core."""
 
-    SHAPES: Shapes
+    SHAPES: Mapping[str, tuple[type[Document], ...]]
 
 
 #: Command -> what ``--format json`` prints: one of these. ``error``: what ``--json-errors`` does.
-SHAPES: Shapes = {
+SHAPES: dict[str, tuple[type[Document], ...]] = {
     "list": (ListDocument,),
-    "show": (ShowDocument, MemoryDocument, ProgramDocument),
-    "diff": (StepDocument, MemoryStepDocument, ProgramsDocument),
-    "run": (RunDocument,),
+    "show": (ShowDocument, MemoryDocument),
+    "diff": (StepDocument, MemoryStepDocument),
     "time": (TimeDocument,),
     "verify": (VerifyDocument,),
     "doctor": (DoctorDocument, LogDocument),
     "error": (ErrorDocument,),
-    **{
-        command: shapes
-        for feature in FEATURES
-        if feature.documents
-        for command, shapes in cast(Documents, feature.load(feature.documents)).SHAPES.items()
-    },
 }
+for _feature in FEATURES:
+    if _feature.documents:
+        for _command, _own in cast(Documents, _feature.load(_feature.documents)).SHAPES.items():
+            SHAPES[_command] = (*SHAPES.get(_command, ()), *_own)
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

@@ -17,14 +17,11 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from workbench.analysis.aggregate import main_launch
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.launches import NO_PAIR, KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import ClassRow, step_words
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
-from workbench.analysis.weight import TELLING, Scale
+from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.language import N_, _, ngettext, told
@@ -43,7 +40,6 @@ from workbench.units import (
     span,
     when,
 )
-from workbench.views.sheets.program import told_names
 from workbench.views.terminal.console import (
     BAD,
     DIM,
@@ -193,7 +189,8 @@ def _provenance(comparison: Comparison) -> str:
 def _time(comparison: Comparison) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
-        return Text(_("No time: neither a timing nor a duration on both sides"), style=DIM)
+        no_time = _("No time: neither a timing nor a duration on both sides")
+        return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
     speedup = speed.speedup
     label, style = _("as fast"), "bold"
     if speed.moved:
@@ -365,7 +362,7 @@ def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
             break
     code = min(_MOST_ROWS, _LEAST_ROWS + max(free, 0) // max(len(chapters), 1))
     named = len(old.sources) > 1 or len(new.sources) > 1
-    blocks: list[RenderableType] = []
+    blocks: list[RenderableType] = [] if chapters else _launches(story)
     for chapter, said in zip(chapters, words, strict=True):
         before, after = excerpt(chapter, code)
         file = PurePosixPath(chapter.hunk.new_file or chapter.hunk.old_file).name if named else ""
@@ -619,10 +616,15 @@ def _left_out(left: LeftOut) -> list[Text]:
     return [Text(f"  {left.words}", style=DIM)] if left.words else []
 
 
+def _launches(story: Story) -> list[RenderableType]:
+    """What changed of launches: grid, block, flags, definitions."""
+    told = (launch.words(lambda name: cut(name, 60)) for launch in story.launches)
+    return [Text(capital(each)) for each in told]
+
+
 def _rest(story: Story) -> list[RenderableType]:
     """Links of no hunk: launches, and what nothing explains."""
-    told = [launch.words(lambda name: cut(name, 60)) for launch in story.launches]
-    lines: list[RenderableType] = [Text(capital(each)) for each in told]
+    lines = _launches(story)
     for tie in story.rest.ties:
         head = Text(capital(tie.title.head), style="bold")
         head.append(f"  {tie.title.tail}", style="not bold dim")
@@ -698,60 +700,3 @@ def _side(side: tuple[int, Number, float]) -> str:
 
 def _seconds(value: float) -> str:
     return quantity(value, "s") if value else "0"
-
-
-# --- a program's kernel -----------------------------------------------------------------------
-
-#: Counters that are named of a kernel, besides the strip's.
-_KERNEL_COUNTERS = 6
-
-
-def kernel_step_view(
-    step: KernelStep, difference: ProgramDifference, *, width: int
-) -> RenderableType:
-    """What became of a kernel: its time in the program, the sentence, counters, lines."""
-    name = told_names(difference)[difference.rows.index(step.row)]
-    words = step_words(step, difference)
-    head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")
-    parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations)]
-    if step.comparison is None or step.story is None:
-        return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
-    assert step.old is not None and step.new is not None  # with a comparison both are there
-    parts += notes_block([*step.comparison.reasons, *words.warnings, *step.comparison.warnings])
-    if words.launch or words.profiler:
-        parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
-    if not words.sentences:
-        return Group(*parts)
-    for text in words.sentences:
-        parts += [Text(), tied(Text(text))]
-    parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
-    parts += hunks_view(step.old, step.new, step.story, width=width)
-    speakers = main_launch(step.old), main_launch(step.new)
-    if speakers[0] is not None and speakers[1] is not None:
-        labels = f"@{difference.old.name}::{speakers[0].kernel}"
-        labels += f" @{difference.new.name}::{speakers[1].kernel}"
-        whole = _("  all of it: {command}").format(command=f"workbench diff {labels}")
-        parts += [Text(), Text(whole, style=DIM)]
-    return Group(*parts)
-
-
-def _class_rows(rows: Sequence[ClassRow]) -> list[RenderableType]:
-    table = grid("l", "r", "r", "r")
-    for row in rows:
-        if row.before:
-            table.add_row(f"  {row.words}", *row[1:], style=DIM)
-    alone = [Text(f"  {row.words}", style=DIM) for row in rows if not row.before]
-    return [table, *alone] if table.row_count else [*alone]
-
-
-def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
-    """The counters to read first, as `diff` of two versions has them."""
-    table = grid("l", "r", "r", "l")
-    for delta in telling(comparison, story, Scale(old, comparison), _KERNEL_COUNTERS):
-        table.add_row(
-            f"  {_(delta.title)}",
-            quantity(delta.old, delta.unit),
-            quantity(delta.new, delta.unit),
-            f"{delta.difference} {delta.ratio}",
-        )
-    return table

@@ -22,9 +22,13 @@ from workbench.analysis.limits.limit import HotLine, breakdown, sampled_lines
 from workbench.analysis.misread import Opinion, opinions
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over, plus, times, total
+from workbench.analysis.plausible import broken
 from workbench.analysis.times.timing import speed_beside
 from workbench.counters import (
+    ESTIMATED,
+    MACHINE,
     NEVER_EMULATED,
+    PTX,
     Missing,
     Reading,
     catalog,
@@ -218,7 +222,8 @@ def _body(
     head = Text(cut(launch.kernel, 120), style=f"{HEAD} underline")
     head.append(f"  {_(', ').join(facts)}", style="not bold not underline")
     seconds = opinions(launch)
-    panel = panel_of_launch(launch, profile.device)
+    wrong = bool(broken(profile))
+    panel = None if wrong else panel_of_launch(launch, profile.device)
     bars = _bars(launch, readings, width)
     middle = [*occupancy(readings, seconds), *scheduler(readings)]
     late = [_every_counter(readings), *_of_ptx(launch, readings)] if everything else []
@@ -228,7 +233,7 @@ def _body(
     ways = cache(lambda most, because: headroom(profile, panel, most, because))
     kept = cache(lambda short: memory(readings, profile.device, seconds, short=short))
     hot = cache(lambda limit, counts: hot_lines(profile, launch, limit=limit, counts=counts))
-    ruled = cache(lambda most, words: rules(launch, most, words, everything))
+    ruled = cache(lambda most, words: [] if wrong else rules(launch, most, words, everything))
     blank = Text()
 
     def body(detail: _Fill) -> list[RenderableType]:
@@ -462,10 +467,12 @@ def memory(
         facts.said("dram_read_bytes", _("{value} read")),
         facts.said("dram_write_bytes", _("{value} written")),
     )
-    local = [value_of(readings, name) for name in ("local_loads", "local_stores")]
-    if any(local):
-        both = quantity(plus(*local))
-        spills = facts.said("spill_instructions", _("{value} of them spills"))
+    local = [readings[name] for name in ("local_loads", "local_stores")]
+    known = [each for each in local if not isinstance(each, Missing)]
+    if len(known) == 2 and any(each.value for each in known):
+        mark = max(each.mark for each in known)
+        both = mark + quantity(sum(each.value for each in known))
+        spills = facts.said("spill_instructions", _("{value} spill instructions"))
         facts.add(_("Local accesses"), both, _("instructions"), spills)
     return facts.section(_("Memory"))
 
@@ -577,9 +584,12 @@ def _without_samples(
     profile: Profile, launch: Launch, limit: int, *, counts: bool
 ) -> list[RenderableType]:
     """Lines by instructions where nothing was sampled (the emulator, some reports)."""
-    name = line_metric(launch, catalog()["instructions"])
+    name, note = line_metric(launch, catalog()["instructions"]), _("by instructions executed")
+    if name is None and PTX in launch.instructions.columns:
+        name, note = PTX, _("by PTX instructions")
     if name is None:
         return []
+    note += _(ESTIMATED) if name.startswith(MACHINE) else ""
     counters = {key: own for key, own in line_counters(launch).items() if key[1] > 0}
     many = len({index for index, __ in counters if index >= 0}) > 1
     order = sorted(counters, key=lambda key: -counters[key].get(name, 0))
@@ -587,7 +597,7 @@ def _without_samples(
     for key in order[:limit]:
         code = _code(profile, launch, key, counters if counts else {})
         table.add_row(_place(profile, key, many), quantity(counters[key].get(name, 0)), code)
-    return [section(_("Lines"), table, _("by instructions executed"))] if order else []
+    return [section(_("Lines"), table, note)] if order else []
 
 
 def _place(profile: Profile, key: LineKey, many: bool) -> str:
@@ -628,7 +638,8 @@ def _line_note(launch: Launch, counters: dict[str, Number]) -> str:
         value = counters.get(name, 0) if name else 0
         if not value:
             continue
-        text = _(words).format(n=quantity(value))
+        mark = "≈" if name and name.startswith(MACHINE) else ""
+        text = _(words).format(n=mark + quantity(value))
         least_name = line_metric(launch, catalog()[ideal]) if ideal else None
         least = counters.get(least_name, 0) if least_name else 0
         if least and value > least:

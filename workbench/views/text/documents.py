@@ -6,7 +6,7 @@ and a value that is not known is null, an empty list or an entry in ``missing``,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.analysis.aggregate import main_launch
@@ -18,15 +18,12 @@ from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
 from workbench.analysis.misread import opinions
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage
-from workbench.counters import Missing, catalog, line_metric, read_all
+from workbench.counters import PTX, Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Number, Profile, Timing, line_counters
 from workbench.views.shapes import Json, shaped, show, step
-from workbench.views.shapes.program import ProgramStep
 
 #: Lines of `hot_lines`, as many as ``show --all`` prints.
 _HOT_LINES = 24
@@ -89,7 +86,7 @@ def _hot_lines(profile: Profile) -> show.HotLines | None:
     if hot:
         lines = [_hot_line(profile, launch, counters, line) for line in hot]
         return show.HotLines(by="samples", lines=lines)
-    name = line_metric(launch, catalog()["instructions"]) or ""
+    name = line_metric(launch, catalog()["instructions"]) or PTX
     counted = {key: own.get(name, 0) for key, own in counters.items()}
     whole = sum(counted.values())
     known = [key for key in counted if key[1] > 0 and counted[key]]
@@ -307,27 +304,3 @@ def _time_split(split: TimeSplit) -> step.TimeParts:
     ]
     samples = split.samples_old, split.samples_new
     return shaped(split, step.TimeParts, samples=samples, parts=parts)
-
-
-def steps_of(difference: ProgramDifference, steps: Iterable[KernelStep]) -> list[ProgramStep]:
-    """A document a kernel: its name and fate, and its step, or null and why there is none."""
-    out = []
-    for one in steps:
-        told = None
-        if one.comparison is not None and one.story is not None:
-            told = step_of(one.comparison, one.story)
-        missing = one.silence if told is None else None
-        out.append(
-            ProgramStep(
-                kernel=one.row.name,
-                fate=one.row.fate,
-                said=list(step_words(one, difference).said),
-                step=told,
-                missing=missing,
-                told=one.near.of.words if one.near.of is not None else one.near.part or None,
-                explains=one.near.explains,
-                doubt=one.doubt.words if one.doubt is not None else None,
-                opposed=one.opposed_words or None,
-            )
-        )
-    return out

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
-from workbench.analysis.programs.program import KernelStep, ProgramDifference
-from workbench.analysis.programs.words import step_words
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.language import N_, _, ngettext, told
@@ -262,18 +260,6 @@ def _rest(story: Story) -> str:
         items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
     return _("Linked to no one hunk:") + "\n\n" + "\n".join(items) if items else ""
-
-
-def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -> str:
-    """A section a kernel: what is said of it, then its step."""
-    out = []
-    for step in steps:
-        out.append(f"\n### {inline(step.row.name)}\n\n")
-        out += [f"{paragraph(text)}\n\n" for text in step_words(step, difference).said]
-        if step.old is not None and step.new is not None and step.story is not None:
-            assert step.comparison is not None  # with a story it is there
-            out.append(step_markdown(step.old, step.new, step.comparison, step.story))
-    return "".join(out)
 
 
 def collapsed(title: str, text: str) -> str:

@@ -30,7 +30,6 @@ from workbench.analysis.line_notes import (
     samples_beside,
     time_beside,
 )
-from workbench.counters import catalog, line_metric
 from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
@@ -135,13 +134,14 @@ def _cells(side: Amounts, top: Number) -> dict[LineKey, Cell]:
 
 def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
     """What gives a line's active lanes in words; None where the launch does not hold them."""
-    active = line_metric(launch, catalog()["thread_instructions"])
-    issued = line_metric(launch, catalog()["instructions"])
-    if active is None or issued is None:
+    columns = launch.instructions.columns
+    kind = next((kind for kind in ("", "ptx__") if f"{kind}thread_inst_executed" in columns), None)
+    if kind is None:
         return None
 
     def said(key: LineKey) -> str:
-        lanes = lines[key].get(active, 0) / lines[key][issued]
+        issued = lines[key].get(f"{kind}inst_executed", 0)
+        lanes = lines[key].get(f"{kind}thread_inst_executed", 0) / issued if issued else WARP_SIZE
         words = _("{n} of {all} lanes").format(n=units.digits3(lanes), all=WARP_SIZE)
         return words if lanes < WARP_SIZE else ""
 

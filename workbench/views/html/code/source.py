@@ -20,7 +20,7 @@ from workbench.analysis.limits.limit import GROUP, SAMPLES, HotLine, sampled_lin
 from workbench.analysis.line_notes import stall_note
 from workbench.analysis.weight import WELL
 from workbench.callers import following, kernel_bodies
-from workbench.counters import catalog, line_metric
+from workbench.counters import PTX, catalog, line_metric
 from workbench.language import _, ngettext
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
 from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
@@ -49,7 +49,8 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
     """
     count = len(launch.instructions.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
-    executed = _by_row(launch, line_metric(launch, catalog()["instructions"]))
+    issued = PTX if PTX in launch.metrics else line_metric(launch, catalog()["instructions"])
+    executed = _by_row(launch, issued)
     worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
     counts = {number: units.count(number) for number in set(executed.values())}

@@ -14,9 +14,7 @@ import msgspec
 from workbench import units
 from workbench.analysis.aggregate import kernel_seconds, main_launch
 from workbench.analysis.limits.limit import limit_of
-from workbench.analysis.programs.program import ProgramDifference, total
 from workbench.analysis.times.growth import Measured, representative
-from workbench.capture.records import ProgramCapture
 from workbench.counters import catalog
 from workbench.ladder import Ladder, Rung
 from workbench.language import _
@@ -194,40 +192,6 @@ def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> Report
         href=href,
         kernels=once(units.count(len(profiled(profile))) for profile in profiles),
         duration=" → ".join(units.quantity(kernel_seconds(each), "s") for each in profiles),
-    )
-
-
-def summarize_program(capture: ProgramCapture, href: str) -> ProgramSummary:
-    """The index's words on a captured program."""
-    return ProgramSummary(
-        name=f"@{capture.name}",
-        command=" ".join(capture.command),
-        device=capture.device.name if capture.device else "",
-        captured=day(capture.captured),
-        href=href,
-        launches=units.count(capture.survey.launches),
-        time=units.quantity(total(capture.survey).value, "s") if capture.survey.timed else "—",
-    )
-
-
-def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
-    """The index's words on two programs that were compared."""
-    sides = [summarize_program(side, href) for side in (difference.old, difference.new)]
-    told = ("command", "device", "captured", "launches", "time")
-    old, new = difference.totals
-    change = units.signed(difference.change_s.value, "s")
-    ratio = units.factor(old.value / new.value) if new.value else ""
-    changed = f"{ratio}, {change}".strip(", ") if difference.moved else _("no measurable change")
-    if not difference.timed:
-        before, after = (side.survey.counted() for side in (difference.old, difference.new))
-        changed = _("instructions {change}").format(
-            change=units.relative(before.instructions, after.instructions)
-        )
-    return ProgramSummary(
-        name=" → ".join(side.name for side in sides),
-        href=href,
-        **{field: once(getattr(side, field) for side in sides) for field in told},
-        change=changed,
     )
 
 

@@ -1,0 +1,501 @@
+"""The kernels that matter, under ncu: the default collection of a few launches of each.
+
+The program runs once more, as a whole; ncu lets all launches pass but those that were picked.
+What ncu cannot do here is a notice that goes with the survey, which stays true without it.
+
+A kernel may be launched in several configurations, which are *classes* of its launches: those
+that make most of its time are looked at, each at least once, and with ``--like`` those that
+another capture looked at. Of a program that repeats itself the time is that of its iterations: what
+a tuner tried before them is none of it.
+
+ncu takes one filter for all kernels of a run: their names, and the numbers of their
+invocations. So the same few numbers serve every kernel, chosen so that together they stand as
+close as can be to the durations of all launches: with k numbers, the k-medians of the
+durations, each class weighed by its time (chosen greedily, which comes within a constant
+factor of the best choice: Nemhauser, Wolsey, Fisher, Mathematical Programming 14, 1978).
+
+A kernel that waits for other processes (`capture.ranks`) is never picked: ncu runs a launch alone,
+again and again. Of ranks one is looked at, the one that works longest: with two, ncu stops one of
+them before a launch while the other waits for it in a collective, and neither goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from workbench.disk.writing import private_folder
+from workbench.engines import Say
+from workbench.engines.host.presence import need_ncu
+from workbench.engines.host.process import Input
+from workbench.engines.ncu.collection import Collection
+from workbench.engines.ncu.faults import error_lines, known_fault, permission
+from workbench.errors import DataError, KernelError, MissingError, UsageError, WorkbenchError
+from workbench.model import COUNTERS_DENIED, Config, Notice, Profile, Record
+from workbench.ncurep.child import Standby
+from workbench.ncurep.container import RESULT_FUNCTION, RESULT_MANGLED, read_blocks
+from workbench.ncurep.files import exported, read_raw
+from workbench.ncurep.read import read_report
+from workbench.ncurep.wire import text as wire_text
+from workbench.programs.capture.ranks import work_waits
+from workbench.programs.capture.records import ProgramCapture, Survey, Work
+from workbench.programs.capture.survey import Invocation, run_program
+from workbench.programs.capture.trace import Trace, spaced, wanted_range
+from workbench.study.mangling import spelled
+from workbench.units import listed, several
+
+#: Kernels that are profiled unless told otherwise: so many, or fewer if they make this part.
+TOP, ENOUGH = 5, 0.9
+#: Launches of each.
+LAUNCHES = 3
+#: Classes of a kernel's launches that are looked at, or fewer that make this part of its time.
+CLASSES, MOST_OF_IT = 6, 0.97
+#: How long a program whose processes wait for each other may run under ncu unless told
+#: otherwise: so many seconds, and so many times as long as without it.
+LEAST_S, TIMES = 60.0, 4.0
+#: Part of the longest rank's work from which a rank works as long.
+_AS_LONG = 0.95
+#: Invocation numbers that are weighed against each other, and durations of a kernel that are.
+_CANDIDATES, _SAMPLE = 300, 65
+
+
+class Seen(Record, frozen=True):
+    """A class of launches that another capture looked at, by the function's name."""
+
+    name: str
+    config: Config
+
+
+class Wish(Record, frozen=True):
+    """What a user asked to look at closely. `top` None: as many as make `ENOUGH`, up to `TOP`.
+
+    `rank` None: of processes that work together the one that works longest.
+    `like` are classes that are to be looked at besides, where the program has them.
+    """
+
+    kernel: str | None = None
+    top: int | None = None
+    launches: int = LAUNCHES
+    nvtx: str | None = None
+    rank: int | None = None
+    like: tuple[Seen, ...] = ()
+
+
+def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]:
+    """What a capture looked at closely, for another one to look at the same.
+
+    Raises:
+        UsageError: nothing.
+    """
+    found = {
+        Seen(capture.survey.works[place].name, launch.config): None
+        for launch, place in zip(detail.launches if detail else (), capture.detail, strict=True)
+        if place >= 0
+    }
+    if not found:
+        raise UsageError(
+            f"no kernel of @{capture.name} was looked at closely",
+            "Leave out --like, or capture that one again where ncu can count.",
+        )
+    return tuple(found)
+
+
+class Picked(Record, frozen=True):
+    """The kernels (places in the survey), and the numbers of their invocations, from 1.
+
+    `device` is the one that is looked at, None where it does not matter; `notices` say what is
+    left out, and why.
+    """
+
+    works: tuple[int, ...] = ()
+    invocations: tuple[int, ...] = ()
+    device: int | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
+    """The launches that ncu is to collect.
+
+    Raises:
+        UsageError: no kernel is called as `wish` says, or it is no regular expression; there is
+            no such rank.
+    """
+    rank = _rank(survey, wish)
+    matching = _matching(survey.works, wish)
+    works = _kernels(survey, [x for x in matching if not work_waits(survey.works[x])], wish)
+    notices = [*_left_out(survey, matching)]
+    device = None
+    if rank is not None:
+        others = {x for at, own in enumerate(survey.ranks) if at != rank for x in own.devices}
+        device = survey.ranks[rank].devices[0]
+        if device in others:
+            message = (
+                "The survey stands alone: every rank sees its GPU under the same number, and ncu "
+                "cannot be told to look at one of them. Let each see all GPUs (no "
+                "CUDA_VISIBLE_DEVICES of its own)"
+            )
+            notices.append(Notice("ranks-alike", message))
+            return Picked(notices=tuple(notices))
+    who = trace.who
+    own: dict[str, dict[Config, dict[int, int]]] = {survey.works[x].symbol: {} for x in works}
+    count: Counter[str] = Counter()
+    for launch in trace.launches:
+        if launch.symbol in own and (rank is None or who.place(launch) == rank):
+            count[launch.symbol] += 1
+            own[launch.symbol].setdefault(launch.config, {})[count[launch.symbol]] = launch.duration
+    classes: list[Mapping[int, int]] = []
+    called = {
+        work.place: {x.config for x in work.shapes}
+        for work in (survey.steady.repeated if survey.steady is not None else ())
+    }
+    for place in works:
+        work = survey.works[place]
+        like = [seen.config for seen in wish.like if seen.name == work.name]
+        classes += heavy(own[work.symbol], like, called.get(place) or None)
+    return Picked(
+        works=works,
+        invocations=invocations(classes, wish.launches),
+        device=device,
+        notices=tuple(notices),
+    )
+
+
+def _rank(survey: Survey, wish: Wish) -> int | None:
+    """The place of the rank that is looked at; None where there are none."""
+    ranks = survey.ranks
+    if wish.rank is None:
+        steady = survey.steady.ranks if survey.steady is not None else ranks
+        times = [sum(rank.work_ns) for rank in steady]
+        # The first one that works as long as any, or nearly.
+        return next((at for at, time in enumerate(times) if time > _AS_LONG * max(times)), None)
+    numbers = [rank.rank if rank.rank >= 0 else place for place, rank in enumerate(ranks)]
+    if wish.rank not in numbers:
+        there = f"They are {listed(list(map(str, numbers)), 8)}." if ranks else "It has no ranks."
+        raise UsageError(f"the program has no rank {wish.rank}", there)
+    return numbers.index(wish.rank)
+
+
+def _left_out(survey: Survey, places: Sequence[int]) -> Iterator[Notice]:
+    """Why some of the kernels are not looked at."""
+    waiting = [survey.works[x] for x in places if work_waits(survey.works[x])]
+    if waiting:
+        names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
+        yield Notice(
+            "waits-for-others",
+            f"{names}: only timed, since while it runs it waits for "
+            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again",
+        )
+
+
+def heavy(
+    own: Mapping[Config, Mapping[int, int]],
+    like: Sequence[Config] = (),
+    called: Container[Config] | None = None,
+) -> list[Mapping[int, int]]:
+    """The classes that make `MOST_OF_IT` of a kernel's time, `CLASSES` at most; those of `like`.
+
+    Args:
+        own: Durations by their numbers of invocation, from 1, of each configuration.
+        like: Configurations that are wanted, however short.
+        called: Those of iterations, for the others are not looked at; None: all.
+    """
+    order = sorted(
+        (config for config in own if called is None or config in called),
+        key=lambda config: -sum(own[config].values()),
+    )
+    whole = sum(sum(own[config].values()) for config in order)
+    taken = 0
+    out: list[Config] = []
+    for config in order:
+        if len(out) < CLASSES and taken < MOST_OF_IT * whole:
+            taken += sum(own[config].values())
+            out.append(config)
+    return [own[config] for config in dict.fromkeys([*out, *(x for x in like if x in own)])]
+
+
+def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
+    """The kernels that are called as a user says; all where he does not."""
+    kernels = [place for place, work in enumerate(works) if work.kind == "kernel"]
+    if wish.kernel is None:
+        return kernels
+    names = {place: works[place].signature or works[place].name for place in kernels}
+    # What is copied from ncu's output or a source is text, in which brackets are no groups.
+    found = [x for x in kernels if spelled(wish.kernel) in spelled(names[x])]
+    try:
+        pattern = re.compile(wish.kernel)
+    except re.error as error:
+        if found:
+            return found
+        raise UsageError(
+            f"--kernel {wish.kernel!r} is no regular expression: {error}", "Correct it."
+        ) from error
+    found = [x for x in kernels if x in found or pattern.search(names[x])]
+    if not found:
+        hinted = [works[place] for place in kernels if not work_waits(works[place])][:8]
+        words = ", ".join(dict.fromkeys(shlex.quote(_pattern(work, works)) for work in hinted))
+        raise UsageError(
+            f"no kernel of the program matches --kernel {wish.kernel!r}",
+            f"Those that take most time: {words}.",
+        )
+    return found
+
+
+_WORDS = re.compile(r"\w+")
+
+
+def _pattern(work: Work, works: Sequence[Work]) -> str:
+    """What to write for a kernel: its name, and a word of its arguments that others lack."""
+    others = [x for x in works if x.name == work.name and x.signature != work.signature]
+    known = {word for other in others for word in _WORDS.findall(other.signature)}
+    own = [word for word in _WORDS.findall(work.signature) if word not in known]
+    return f"{re.escape(work.name)[:60]}.*{own[0]}" if others and own else work.name[:60]
+
+
+def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[int, ...]:
+    """Those of some kernels that are looked at."""
+    works = survey.works
+    asked = {seen.name for seen in wish.like}
+    like = [place for place in kernels if works[place].name in asked]
+    steady = survey.steady.repeated if survey.steady is not None else ()
+    times = {work.place: sum(work.total_ns) for work in steady if work.place in kernels}
+    if not times:
+        times = {place: sum(works[place].total_ns) for place in kernels}
+    kernels = sorted(kernels, key=lambda place: -times.get(place, 0))
+    if wish.top is not None:
+        return tuple(dict.fromkeys([*kernels[: wish.top], *like]))
+    whole = sum(times.values())
+    taken, out = 0, []
+    for place in kernels[:TOP]:
+        out.append(place)
+        taken += times.get(place, 0)
+        if taken >= ENOUGH * whole:
+            break
+    return tuple(dict.fromkeys([*out, *like]))
+
+
+def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, ...]:
+    """Up to `most` numbers of invocations that stand for the durations of every class.
+
+    Each class has at least one of them, though that may take more numbers than `most`.
+
+    Args:
+        classes: Of each class the durations, in any unit, by their number of invocation, from 1.
+        most: How many launches of a kernel are wanted.
+    """
+    own = [each for each in classes if each]
+    if not own:
+        return ()
+    numbers = sorted({number for each in own for number in _candidates(sorted(each), len(own))})
+    samples = [spaced(sorted(each.values()), _SAMPLE) for each in own]
+    # What a class is off by as long as nothing stands for it: all of its duration.
+    nearest = [[float(value) for value in sample] for sample in samples]
+    chosen: list[int] = []
+    while len(chosen) < most or any(each.keys().isdisjoint(chosen) for each in own):
+        best, gain = 0, 0.0
+        for number in numbers:
+            won = 0.0
+            for each, sample, near in zip(own, samples, nearest, strict=True):
+                if number in each:
+                    scale = len(each) / len(sample)
+                    won += scale * sum(
+                        max(0.0, off - abs(value - each[number]))
+                        for value, off in zip(sample, near, strict=True)
+                    )
+            if won > gain:
+                best, gain = number, won
+        if not best:
+            best = next((x for x in numbers if x not in chosen), 0)
+            if not best:
+                break
+        chosen.append(best)
+        numbers.remove(best)
+        for each, sample, near in zip(own, samples, nearest, strict=True):
+            if best in each:
+                near[:] = [
+                    min(off, abs(value - each[best]))
+                    for value, off in zip(sample, near, strict=True)
+                ]
+    return tuple(sorted(chosen))
+
+
+def _candidates(numbers: list[int], classes: int) -> list[int]:
+    """Some numbers of a class: its first ones, which other kernels have too, and some of all."""
+    most = max(2, _CANDIDATES // classes)
+    return [*numbers[:most], *spaced(numbers, most)]
+
+
+def matched(profile_symbols: Sequence[str], survey: Survey) -> tuple[int, ...]:
+    """The work of each launch of a report, by its function in the machine code; -1: none."""
+    places = {work.symbol: place for place, work in enumerate(survey.works)}
+    return tuple(places.get(symbol, -1) for symbol in profile_symbols)
+
+
+#: What a capture without counters is good for.
+_WITHOUT = (
+    "Everything that needs only times works without it: `diff` of two captures, `check`, "
+    "--repeat. Kernels that are written as a study are counted by the emulator: `workbench "
+    "profile --engine emulator`"
+)
+#: Seconds that reading a report of so few launches may take.
+_READ_S = 300.0
+
+
+class KernelDetail(Record, frozen=True):
+    """What came of it. `profile` None: nothing, and `notice` says why; `broken`: it should have.
+
+    `works` has the place in the survey of every launch of the profile.
+    """
+
+    profile: Profile | None = None
+    works: tuple[int, ...] = ()
+    notice: Notice | None = None
+    broken: bool = False
+
+
+def ncu_arguments(survey: Survey, picked: Picked, wish: Wish, export: str, log: str) -> list[str]:
+    """What stands between ncu and the program.
+
+    Args:
+        survey: What the program launches.
+        picked: What is to be looked at.
+        wish: Of a user: within which NVTX range.
+        export: Where the report goes.
+        log: Where ncu's own words go: the program's output stays its own.
+    """
+    symbols = sorted({survey.works[place].symbol for place in picked.works})
+    names = "|".join(re.escape(symbol) for symbol in symbols)
+    words = [*Collection().words, "--target-processes", "all", "--log-file", log]
+    words += ["--kernel-name-base", "mangled"]
+    if picked.device is not None:
+        words += ["--devices", str(picked.device)]
+    if wish.nvtx is not None:
+        # Invocations are counted over the whole program, and the range is a part of it.
+        words += wanted_range(wish.nvtx).ncu_words
+        words += ["--kernel-name", f"regex:^({names})$"]
+        words += ["--launch-count", str(wish.launches * len(picked.works))]
+    else:
+        numbers = "|".join(map(str, picked.invocations))
+        words += ["--kernel-id", f"::regex:^({names})$:{numbers}"]
+    return [*words, "--force-overwrite", "--export", export]
+
+
+def take_detail(
+    invocation: Invocation,
+    given: Input,
+    survey: Survey,
+    picked: Picked,
+    wish: Wish,
+    say: Say,
+) -> KernelDetail:
+    """Run the program under ncu and read what it collected.
+
+    What does not end in time is a notice like all else that ncu cannot do: the survey is made.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C.
+    """
+    try:
+        ncu = need_ncu()
+    except MissingError as error:
+        return _without("no-ncu", error)
+    asked = invocation.timeout_s is not None
+    if survey.ranks and not asked:
+        limit = LEAST_S + TIMES * survey.runs[-1].wall_s
+        say(f"detail: of ranks that wait for each other, ended after {limit:.0f} s (--timeout)")
+        invocation = replace(invocation, timeout_s=limit)
+    say(
+        f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
+        f"{several(len(picked.invocations), 'launch', 'launches')} of each"
+    )
+    # The reader warms up while ncu runs; of several kernels a second one reads half.
+    with (
+        private_folder() as holder,
+        Standby() as standby,
+        Standby() if len(picked.works) > 1 else contextlib.nullcontext() as beside,
+    ):
+        report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
+        argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
+        try:
+            ended = run_program([*argv, *invocation.command], invocation, given)
+        except KernelError:
+            said = log.read_text("utf-8", "replace") if log.is_file() else ""
+            # A limit of ours is no fault: among ranks ncu may wait for ever.
+            late = _too_slow(invocation, survey, said)
+            return _without("detail-timeout", late, broken=asked or not survey.ranks)
+        report = exported(report)
+        said = log.read_text("utf-8", "replace") if log.is_file() else ""
+        if "ERR_NVGPUCTRPERM" in said:
+            return _without(COUNTERS_DENIED, permission(_WITHOUT))
+        if not report.is_file():
+            return _nothing(said, ended.exit_code)
+        if ended.code or "LaunchFailed" in said:
+            how = f"ended with exit code {ended.exit_code}" if ended.code else "crashed"
+            why = f"the program {how} under ncu, but not without it{_quoted(said)}"
+            fault = KernelError(why, "Its report was not kept.")
+            return _without("detail-failed", fault, broken=True)
+        try:
+            profile = read_report(report, timeout_s=_READ_S, standby=standby, beside=beside)
+            symbols = report_symbols(read_raw(report), report)
+        except (DataError, MissingError) as error:
+            return _without("detail-unread", error, broken=isinstance(error, DataError))
+    return KernelDetail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))
+
+
+#: What ncu says of the launch that it looks at.
+_AT = re.compile(r'^==PROF== Profiling "(.+?)"', re.MULTILINE)
+
+
+def _too_slow(invocation: Invocation, survey: Survey, said: str) -> KernelError:
+    seen = _AT.findall(said)
+    where = f" (it had come to {seen[-1]}, launch {len(seen)} of those picked)" if seen else ""
+    hint = "Give it more time with --timeout, or leave such a kernel out with --kernel or --nvtx"
+    if survey.ranks:
+        hint = "--rank N looks at another rank, --timeout gives it more time, --no-detail none"
+    return KernelError(
+        f"under ncu the program did not end within {invocation.timeout_s:g} s, and was "
+        f"ended{where}",
+        "ncu runs each launch it looks at some 40 times, and one that waits for another kernel, or "
+        f"for another process, never ends so. {hint}",
+    )
+
+
+def report_symbols(data: bytes, path: Path) -> list[str]:
+    """The function in the machine code of every result of a report, in their order."""
+    return [
+        wire_text(result, RESULT_MANGLED) or wire_text(result, RESULT_FUNCTION)
+        for block in read_blocks(data, path)
+        for result in block.results
+    ]
+
+
+def _nothing(said: str, code: int) -> KernelDetail:
+    error: WorkbenchError | None = known_fault(said)
+    if not error_lines(said) and (error is not None or not code):
+        # It only says that there was none.
+        error = MissingError(
+            "under ncu the program launched none of the kernels that were picked",
+            "Its launches may depend on timing, or on a range (--nvtx) that is never entered; "
+            "--kernel and --launches pick others.",
+        )
+    elif error is None:
+        error = MissingError(
+            f"ncu ended with exit code {code} and without a report{_quoted(said)}",
+            "`workbench doctor` shows what is missing.",
+        )
+    return _without("detail-empty", error, broken=bool(code))
+
+
+def _quoted(said: str) -> str:
+    lines: Sequence[str] = error_lines(said)[:4]
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def _without(code: str, error: WorkbenchError, *, broken: bool = False) -> KernelDetail:
+    message = f"The survey stands alone: {error.message}. {error.hint}"
+    return KernelDetail(notice=Notice(code, message), broken=broken)

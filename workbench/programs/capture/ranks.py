@@ -1,0 +1,162 @@
+"""Processes of one program that work together, and which of them waits for which.
+
+A kernel that communicates runs until the others have come: what it takes says how long it waited,
+not how fast it is. ncu runs a launch again and again while nothing else runs, and such a one then
+never ends. `waits_for` is the one place that knows these kernels.
+
+A *rank* is a process whose launcher gave it a number (torchrun, mpirun, srun; the tracer notes
+it), or one of several that launch communicating kernels without having one, or a device of a
+process that has several. Launches of one collective are the n-th ones of its function in each
+rank; of those that overlap, the last to start kept the others waiting. All clocks are of one
+machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from workbench.programs.capture.records import Rank, TracedLaunch, Work
+
+#: What stands in a function's name -> for whom it waits. The first match wins.
+_PATTERNS = tuple(
+    (re.compile(pattern), what)
+    for pattern, what in (
+        (r"nccl\w*Kernel|ncclDev|ncclSym", "the other ranks (NCCL)"),
+        (r"nvshmem", "the other ranks (NVSHMEM)"),
+        # PyTorch's symmetric memory, and what inference servers bring of their own.
+        (r"(one|two)_?shot_all_?reduce|multimem_(one|two|all|reduce)", "the other ranks"),
+        (r"cross_device_reduce|all_?reduce_fusion|(one|two)ShotAllReduce", "the other ranks"),
+        (r"deep_ep\d*(intra|inter)node\d*|mscclpp", "the other ranks"),
+        (r"(put|wait)_signal_kernel|barrier_all\b", "the other ranks"),
+        (r"(^|[\W_\d])(spin|busy)_?wait|(^|[\W_\d])wait_?(for|until)_?[a-z]*(flag|signal|value|peer)",
+         "a value that somebody else writes"),
+    )
+)  # fmt: skip
+#: A launch of `cudaLaunchCooperativeKernelMultiDevice`.
+_MULTI_DEVICE = "its blocks on the other GPUs (a cooperative launch on several)"
+
+
+@lru_cache(maxsize=4096)
+def _by_name(symbol: str) -> str:
+    return next((what for pattern, what in _PATTERNS if pattern.search(symbol)), "")
+
+
+def waits_for(symbol: str, *, multi_device: bool = False) -> str:
+    """For whom a kernel waits while it runs, by its function or name; "" for nobody known."""
+    return _by_name(symbol) or (_MULTI_DEVICE if multi_device else "")
+
+
+def work_waits(work: Work) -> str:
+    """The same of a kernel of a survey."""
+    if work.kind != "kernel":
+        return ""
+    return waits_for(work.symbol, multi_device=work.multi_device)
+
+
+class Ranks:
+    """Who is which rank in one run, whose launches are in order. Without ranks `keys` is empty."""
+
+    def __init__(self, launches: Sequence[TracedLaunch], numbers: Mapping[int, int]) -> None:
+        kernels = [launch for launch in launches if launch.grid[0]]
+        talks = {(x.process, x.device) for x in kernels if waits_for(x.symbol)}
+        own = {numbers[x.process] for x in kernels if x.process in numbers}
+        processes = {process for process, _ in talks}
+        #: What tells a launch's rank: its number, its process, or its device.
+        self._key: Callable[[TracedLaunch], int] | None = None
+        if len(own) > 1:
+            self._key = lambda launch: numbers.get(launch.process, -1)
+        elif len(processes) > 1:
+            self._key = lambda launch: launch.process
+        elif len(talks) > 1:
+            self._key = lambda launch: launch.device
+        self.numbered = len(own) > 1
+        first: dict[int, tuple[int, int]] = {}
+        for launch in kernels:
+            if self._key is not None:
+                first.setdefault(self._key(launch), (launch.device, launch.process))
+        # Without numbers, by device.
+        order = sorted(first, key=lambda key: (key,) if self.numbered else first[key])
+        self.keys = tuple(key for key in order if not self.numbered or key >= 0)
+        self._places = {key: place for place, key in enumerate(self.keys)}
+        self.devices = tuple(
+            tuple(sorted({x.device for x in kernels if self._key and self._key(x) == key}))
+            for key in self.keys
+        )
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What launchers call them; -1 for those without a number."""
+        return self.keys if self.numbered else (-1,) * len(self.keys)
+
+    def place(self, launch: TracedLaunch) -> int:
+        """Of which rank a launch is, as a place in `keys`; 0 without ranks, -1 of none of them."""
+        return self._places.get(self._key(launch), -1) if self._key is not None else 0
+
+
+def waits(launches: Iterable[TracedLaunch], ranks: Ranks) -> dict[int, int]:
+    """How long launches of collectives waited for the last rank, in ns, by the launch's `id`.
+
+    Functions that not all ranks launch as often are left out: which launches belong together
+    is not known.
+    """
+    own: dict[str, dict[int, list[TracedLaunch]]] = defaultdict(lambda: defaultdict(list))
+    for launch in launches:
+        if launch.grid[0] and waits_for(launch.symbol) and ranks.place(launch) >= 0:
+            own[launch.symbol][ranks.place(launch)].append(launch)
+    out: dict[int, int] = {}
+    for sides in own.values():
+        if len(sides) < 2 or len({len(side) for side in sides.values()}) > 1:
+            continue
+        for together in zip(*sides.values(), strict=True):
+            for one in together:
+                # One that had ended before another began was none of the same collective.
+                last = max(x.start for x in together if x.start <= one.end and one.start <= x.end)
+                out[id(one)] = max(0, last - one.start)
+    return out
+
+
+def rank_of(
+    key: tuple[int, tuple[int, ...]],
+    parts: Sequence[Sequence[TracedLaunch]],
+    waited: Mapping[int, int],
+) -> Rank:
+    """The record of a rank.
+
+    Args:
+        key: Its number, -1 where it has none, and its devices.
+        parts: Its launches by their start, of every run (or iteration).
+        waited: Of `waits`.
+    """
+    talks = [[x for x in part if x.grid[0] and waits_for(x.symbol)] for part in parts]
+    of_all = sum(x.end - x.start for part in talks for x in part)
+    known = sum(x.end - x.start for part in talks for x in part if id(x) in waited)
+    whole = known == of_all
+    return Rank(
+        rank=key[0],
+        devices=key[1],
+        launches=tuple(sum(x.grid[0] > 0 for x in part) for part in parts),
+        busy_ns=tuple(union_ns(part) for part in parts),
+        work_ns=tuple(
+            union_ns(x for x in part if not (x.grid[0] and waits_for(x.symbol))) for part in parts
+        ),
+        talk_ns=tuple(sum(x.end - x.start for x in part) for part in talks),
+        wait_ns=tuple(sum(waited[id(x)] for x in part) for part in talks) if whole else (),
+    )
+
+
+def union_ns(
+    launches: Iterable[TracedLaunch],
+    of: Callable[[TracedLaunch], Hashable] = lambda launch: launch.device,
+) -> int:
+    """Nanoseconds in which something ran, summed over what `of` tells apart; launches in order."""
+    ends: dict[Hashable, int] = {}
+    total = 0
+    for launch in launches:
+        key = of(launch)
+        end = ends.get(key, launch.start)
+        total += max(0, launch.end - max(end, launch.start))
+        ends[key] = max(end, launch.end)
+    return total

@@ -1,0 +1,332 @@
+"""The records of a captured program. Times are whole nanoseconds, so that sums are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from workbench.model import Config, Device, Dim3, Notice, Record
+from workbench.revisions import State
+
+#: Bumped whenever `ProgramCapture` changes shape.
+SCHEMA = 1
+#: How a survey was taken: by tracing, by ncu with one metric, or by the emulator, without times.
+Way = Literal["trace", "ncu", "emulator"]
+WorkKind = Literal["kernel", "copy", "fill"]
+
+
+class Range(Record, frozen=True):
+    """One range. `pushed` ones nest in their thread; others were started and are ended."""
+
+    name: str
+    domain: str = ""
+    pushed: bool = True
+
+    def __str__(self) -> str:
+        """As ncu's filters spell it, without what says that it nests."""
+        return f"{self.domain}@{self.name}" if self.domain else self.name
+
+
+class TracedLaunch(NamedTuple):
+    """One kernel, copy or fill. Times in nanoseconds of one clock; `graph`: of a CUDA graph."""
+
+    symbol: str
+    process: int
+    device: int
+    stream: int
+    graph: bool
+    start: int
+    end: int
+    grid: Dim3 = (0, 0, 0)
+    block: Dim3 = (0, 0, 0)
+    dynamic_shared: int = 0
+    bytes: int = 0
+    ranges: tuple[Range, ...] = ()
+    multi_device: bool = False
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from start to end."""
+        return self.end - self.start
+
+    @property
+    def config(self) -> Config:
+        """Grid, block, and bytes of dynamic shared memory."""
+        return self.grid, self.block, self.dynamic_shared
+
+
+class Counted(Record, frozen=True):
+    """What the emulator counted of some launches together: of warps, and of 32-byte sectors."""
+
+    instructions: int = 0
+    sectors: int = 0
+    sectors_ideal: int = 0
+    wavefronts: int = 0
+    wavefronts_ideal: int = 0
+
+    @property
+    def weight(self) -> int:
+        """A measure of the work where no time is known."""
+        return self.instructions + self.sectors + self.wavefronts
+
+    def plus(self, other: Counted, times: int = 1) -> Counted:
+        """The sum with another one that is taken so many times."""
+        names = self.__struct_fields__
+        own = {name: getattr(self, name) + times * getattr(other, name) for name in names}
+        return Counted(**own)
+
+
+def summed(several: Iterable[Counted | None]) -> Counted:
+    """The sum of what is there."""
+    found = Counted()
+    for one in several:
+        found = found.plus(one or Counted())
+    return found
+
+
+class Shape(Record, frozen=True):
+    """One launch configuration of a kernel, over all runs. `dynamic_shared` is in bytes.
+
+    `counted` is there where the emulator ran it, and then `total_ns` is unknown.
+    """
+
+    grid: Dim3
+    block: Dim3
+    dynamic_shared: int = 0
+    launches: int = 0
+    total_ns: int = 0
+    counted: Counted | None = None
+
+    @property
+    def config(self) -> Config:
+        """What tells it from other ones."""
+        return self.grid, self.block, self.dynamic_shared
+
+    @property
+    def weight(self) -> int:
+        """Nanoseconds; `Counted.weight` where nothing was timed."""
+        return self.total_ns if self.counted is None else self.counted.weight
+
+
+class RangeShare(Record, frozen=True):
+    """Launches of a kernel inside of NVTX ranges: ``domain@outer/domain@inner``, over all runs."""
+
+    path: str
+    launches: int
+    total_ns: int
+
+
+class Work(Record, frozen=True):
+    """A kernel (or all copies of one direction, or all fills) of a program.
+
+    `launches` and `total_ns` have one value a run. `quantiles_ns` are evenly spaced order
+    statistics of all durations, the shortest and the longest included. `shapes` are the
+    configurations that take most time, of `shape_count` (0: a record from before these were
+    counted). `before` and `after` say which work (its place in `Survey.works`) is launched most
+    often just before and just after it on its stream; -1: none. `bytes` are what copies and fills
+    moved in all runs. `counted` is there where the emulator ran it (once), and then `total_ns` and
+    `quantiles_ns` are empty.
+    """
+
+    symbol: str  # the function in the machine code; "[copy HtoD]", "[fill]"
+    name: str  # the function's name alone
+    signature: str = ""  # demangled, where it differs from `name`
+    kind: WorkKind = "kernel"
+    launches: tuple[int, ...] = ()
+    total_ns: tuple[int, ...] = ()
+    quantiles_ns: tuple[int, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    shape_count: int = 0
+    devices: tuple[int, ...] = (0,)
+    before: int = -1
+    after: int = -1
+    graph: bool = False  # launched as a node of a CUDA graph, at least once
+    bytes: int = 0
+    ranges: tuple[RangeShare, ...] = ()  # those with most of its time
+    range_count: int = 0  # how many there were
+    multi_device: bool = False  # a part of a cooperative launch on several GPUs, at least once
+    ranks_ns: tuple[int, ...] = ()  # total of all runs, of each of `Survey.ranks`
+    counted: Counted | None = None
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Nanoseconds of each run; `Counted.weight` where nothing was timed."""
+        return self.total_ns if self.counted is None else (self.counted.weight,)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is the GPU's alone: no copy to, from or within the host or another GPU."""
+        return self.kind != "copy" or self.symbol == "[copy DtoD]"
+
+
+class ProgramRun(Record, frozen=True):
+    """One run of the program. `busy_ns`: something ran on a device; `span_ns`: first to last.
+
+    `busy_ns` is less than the sum of all works where they overlap; of several devices it is
+    the sum. `cut` processes did not end themselves: up to half a second of their last launches
+    may be missing. Where nothing was timed, both times of the GPU are 0.
+    """
+
+    wall_s: float
+    busy_ns: int = 0
+    span_ns: int = 0
+    processes: int = 1
+    cut: int = 0
+
+
+class Rank(Record, frozen=True):
+    """What one of the processes that work together did, in each run (or each kept iteration).
+
+    `rank` is what its launcher calls it, -1 where it has no number. `work_ns`: something ran
+    that waits for nobody; `busy_ns`: anything ran, so the difference is communication alone.
+    `talk_ns` is the sum of kernels that communicate, `wait_ns` the part of it before the last
+    rank had come; empty where it is not known which launches belong together.
+    """
+
+    rank: int
+    devices: tuple[int, ...]
+    launches: tuple[int, ...]
+    busy_ns: tuple[int, ...]
+    work_ns: tuple[int, ...]
+    talk_ns: tuple[int, ...]
+    wait_ns: tuple[int, ...] = ()
+
+
+class SteadyWork(Record, frozen=True):
+    """A work (its `place` in the survey) inside of iterations: one value for each that is kept.
+
+    `shapes` are its configurations over those, as in `Work`.
+    """
+
+    place: int
+    launches: tuple[int, ...]
+    total_ns: tuple[int, ...]
+    shapes: tuple[Shape, ...] = ()
+
+
+class Steady(Record, frozen=True):
+    """The part of a program that repeats itself: its last iterations, those of all runs together.
+
+    `period` is the number of kernels that an iteration launches on the busiest stream.
+    `iterations` (all of them) and `warm_ns` (the work before the first) have one value a run;
+    `spans_ns`, from the start of an iteration to that of the next, one for each that is kept.
+    """
+
+    period: int
+    iterations: tuple[int, ...]
+    warm_ns: tuple[int, ...]
+    works: tuple[SteadyWork, ...]
+    spans_ns: tuple[int, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """How many iterations the works have values of."""
+        return len(self.works[0].total_ns) if self.works else 0
+
+    @property
+    def repeated(self) -> tuple[SteadyWork, ...]:
+        """The works but those that only the first iteration of a run launches.
+
+        What a program launches once at its start may fall into it, and is of no iteration.
+        """
+        if sum(self.iterations) != self.kept:
+            return self.works
+        first = {0, *accumulate(self.iterations)}
+        return tuple(
+            work
+            for work in self.works
+            if any(n for at, n in enumerate(work.launches) if at not in first)
+        )
+
+
+class Survey(Record, frozen=True):
+    """Every kernel of a program with its time; works in the order of their total, down.
+
+    By the emulator nothing is `timed`: works have counts instead, and are in the order of these.
+    `nvtx`: only of the launches inside of that range. `steady` None: nothing repeats itself, or
+    a record from before that was looked for. `sequence` are the works in the order of their
+    launches, repetitions once: of an iteration, or else from the program's start; empty in a
+    record from before it was kept. `ranks` are two or more, or none.
+    """
+
+    way: Way
+    works: tuple[Work, ...]
+    runs: tuple[ProgramRun, ...]
+    nvtx: str = ""
+    steady: Steady | None = None
+    sequence: tuple[int, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+
+    @property
+    def timed(self) -> bool:
+        """Whether times are known."""
+        return self.way != "emulator"
+
+    def counted(self, places: Iterable[int] | None = None) -> Counted:
+        """The sum of what the emulator counted of some works; None: of all."""
+        works = self.works if places is None else [self.works[place] for place in places]
+        return summed(work.counted for work in works)
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """The sum over all works of each run: nanoseconds, where they were timed."""
+        return tuple(sum(work.weights[run] for work in self.works) for run in range(len(self.runs)))
+
+    @property
+    def gpus(self) -> int:
+        """On how many devices anything ran; processes see them under numbers of their own."""
+        if self.ranks:
+            return sum(len(rank.devices) for rank in self.ranks)
+        return len({device for work in self.works for device in work.devices})
+
+    def total_ns(self, *kinds: WorkKind) -> tuple[int, ...]:
+        """The sum over all works of some kinds, of each run."""
+        own = [work for work in self.works if work.kind in kinds]
+        return tuple(sum(work.total_ns[run] for work in own) for run in range(len(self.runs)))
+
+    @property
+    def launches(self) -> int:
+        """Launches of kernels in the first run."""
+        return sum(work.launches[0] for work in self.works if work.kind == "kernel")
+
+
+class ProgramFault(Record, frozen=True):
+    """A mistake of a kernel at a line (`path`, `line`; empty and 0 where it is not known).
+
+    `launch` is the first launch that made it, counted from 1; `count` launches made it. A `fatal`
+    one broke the program's context.
+    """
+
+    kind: str
+    message: str
+    hint: str
+    kernel: str
+    launch: int
+    path: str
+    line: int
+    count: int
+    fatal: bool
+
+
+class ProgramCapture(Record, frozen=True):
+    """One capture: what was run, of which state, where, and the survey.
+
+    `detail` names the work (its place in the survey) of each launch of the detailed profile
+    that is stored beside it; -1 where it is none of the survey's.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    captured: str  # ISO 8601, UTC, seconds
+    survey: Survey
+    schema_version: int = SCHEMA
+    folder: str = ""  # where it was run, relative to the root of the sources
+    state: State = State()
+    device: Device | None = None
+    tools: dict[str, str] = msgspec.field(default_factory=dict)
+    detail: tuple[int, ...] = ()
+    notices: tuple[Notice, ...] = ()

@@ -1,0 +1,659 @@
+"""Which works of two surveys do the same job, and which launches of theirs correspond.
+
+A kernel that is on both sides under its full name is the same. Of the others the name of the
+function decides next, then the order of launches: what is launched now where something else was
+launched before has taken its place: one for one or several for several (replaced), several for one
+(fused), one for several (split). Where the order does not show it (it is kept of some hundred
+launches, and not at all in older records) two kernels that something mostly stands between say the
+same, and then that both are launched inside of one NVTX range. What is left came or went.
+
+Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
+corresponds to that of the same configuration; where an edit chose another configuration, to the
+one that is launched as often, else to the one with as many threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from fractions import Fraction
+from itertools import takewhile
+from math import gcd, lcm, prod
+from typing import Literal
+
+from msgspec.structs import replace
+
+from workbench.analysis.aggregate import multiplied, near, typeless
+from workbench.language import _
+from workbench.model import Launch, Profile, Record
+from workbench.programs.capture.records import (
+    Counted,
+    ProgramCapture,
+    Shape,
+    Steady,
+    SteadyWork,
+    Survey,
+    Work,
+    summed,
+)
+from workbench.units import extent, quantity
+
+Fate = Literal["same", "fused", "split", "replaced", "came", "went"]
+#: How alike two names must be that may mean one function, where nothing else tells.
+_ALIKE = 0.75
+#: How far apart the times of what was fused or split may lie, as a factor.
+_FAR = 4.0
+
+
+class Counterparts(Record, frozen=True):
+    """Works of both surveys (their places) that do the same job, so far as can be told."""
+
+    fate: Fate
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+class _Sides:
+    """Two surveys, and what of each has found no counterpart yet."""
+
+    def __init__(self, old: Survey, new: Survey) -> None:
+        self.works = (old.works, new.works)
+        self.runs = (len(old.runs), len(new.runs))
+        self.timed = old.timed
+        self.left: tuple[dict[int, None], dict[int, None]] = (
+            dict.fromkeys(range(len(old.works))),
+            dict.fromkeys(range(len(new.works))),
+        )
+        self.found: list[Counterparts] = []
+
+    def take(self, fate: Fate, old: Iterable[int], new: Iterable[int]) -> None:
+        """Make counterparts of works that were left."""
+        pair = Counterparts(fate=fate, old=tuple(old), new=tuple(new))
+        for side, places in enumerate((pair.old, pair.new)):
+            for place in places:
+                del self.left[side][place]
+        self.found.append(pair)
+
+    def grouped(self, key: Callable[[int, int], Hashable]) -> list[tuple[list[int], list[int]]]:
+        """What is left, by a key of (side, place), where both sides have some."""
+        groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for side in (0, 1):
+            for place in self.left[side]:
+                groups[key(side, place)][side].append(place)
+        return [(a, b) for a, b in groups.values() if a and b]
+
+    def launches(self, side: int, place: int) -> float:
+        """Launches of one run."""
+        return sum(self.works[side][place].launches) / self.runs[side]
+
+    def name(self, side: int, place: int) -> str:
+        """The function's name."""
+        return self.works[side][place].name
+
+
+def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
+    """Every work of both surveys, each once.
+
+    Returns:
+        First what is the same, then what replaced what, then what came and went.
+    """
+    sides = _Sides(old, new)
+    for before, after in sides.grouped(lambda side, place: sides.works[side][place].symbol):
+        sides.take("same", before, after)
+    for before, after in sides.grouped(lambda side, place: _plain(sides.works[side][place])):
+        _by_name(sides, before, after)
+    if not sides.timed:
+        _by_likeness(sides)  # no time tells how much of it a group would explain
+    _by_order(sides, old.sequence, new.sequence)
+    _by_place(sides)
+    _by_likeness(sides)
+    _by_range(sides)
+    for place in list(sides.left[0]):
+        sides.take("went", [place], [])
+    for place in list(sides.left[1]):
+        sides.take("came", [], [place])
+    return tuple(sides.found)
+
+
+#: Configurations that one side must launch a kernel in to have tried them, so often each; and by
+#: which factor that must be more of either than on the other side.
+TRIED, OFTEN, _MORE = 4, 5, 2
+#: Part of a side's time in kernels that these launches must be; and those of an only kernel.
+_MOST, _ONLY = 0.5, 0.9
+
+
+def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
+    """Which kernel one side alone launches in many configurations, and more often; "" for none.
+
+    So does a tuner, before it calls the best of them. A sum over its launches and a sum over calls
+    are of unlike things, however either side would be told by itself. What sweeps over sizes on
+    both sides launches each of them on both.
+    """
+    surveys = old, new
+    if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
+        return _(
+            "no factor is told, for one side calls a kernel again and again of which "
+            "it tried configurations before, and the other does not: the sums are "
+            "not of the same work"
+        )
+    for pair in pairs:
+        if len(pair.old) != 1 or len(pair.new) != 1:
+            continue
+        works = old.works[pair.old[0]], new.works[pair.new[0]]
+        counts = [work.shape_count for work in works]
+        often = [sum(x.launches) / len(s.runs) for x, s in zip(works, surveys, strict=True)]
+        many = counts.index(max(counts))
+        several = [x for x in works[many].shapes if x.launches >= OFTEN * len(surveys[many].runs)]
+        whole = sum(surveys[many].total_ns("kernel", "fill"))
+        if (
+            len(several) >= TRIED
+            and all(own[many] >= _MORE * own[1 - many] > 0 for own in (counts, often))
+            and sum(works[many].total_ns) >= _MOST * whole
+        ):
+            numbers = (" → ".join(f"{round(x):,}" for x in own) for own in (counts, often))
+            return _(
+                "no factor is told, for {name} is launched in {tried} configurations, "
+                "{often} times in all, as where a tuner tries them: the sums are not of "
+                "the same work"
+            ).format(name=works[many].name, tried=next(numbers), often=next(numbers))
+    return ""
+
+
+def repeating(old: Survey, new: Survey) -> tuple[Survey, Survey] | None:
+    """Both, if both repeat themselves; None where one side alone does, or none.
+
+    Where one side calls a kernel whose configurations it tried before, the other, if it launches
+    one kernel in one configuration again and again, repeats that launch.
+    """
+    states = [survey.steady for survey in (old, new)]
+    if any(state is not None and state.period == 1 for state in states):
+        states = [survey.steady or _called(survey) for survey in (old, new)]
+    if states[0] is None or states[1] is None:
+        return None
+    return replace(old, steady=states[0]), replace(new, steady=states[1])
+
+
+def _called(survey: Survey) -> Steady | None:
+    """The launch of the only kernel, or after a tuner: as an iteration."""
+    if survey.steady is not None:
+        return survey.steady if survey.steady.period == 1 else None
+    work = max(survey.works, key=lambda x: sum(x.total_ns) * (x.kind == "kernel"), default=None)
+    whole = sum(survey.total_ns("kernel", "fill"))
+    if work is None or len(work.shapes) != 1 or sum(work.total_ns) < _ONLY * whole:
+        return None
+    mean = round(sum(work.total_ns) / sum(work.launches))
+    own = SteadyWork(
+        place=survey.works.index(work),
+        launches=(1,),
+        total_ns=(mean,),
+        shapes=(replace(work.shapes[0], launches=1, total_ns=mean),),
+    )
+    rest = zip(survey.totals, work.total_ns, strict=True)
+    return Steady(
+        period=1,
+        iterations=work.launches,
+        warm_ns=tuple(all_of_it - calls for all_of_it, calls in rest),
+        works=(own,),
+    )
+
+
+def _plain(work: Work) -> tuple[str, str]:
+    return work.kind, work.name
+
+
+def _by_name(sides: _Sides, before: list[int], after: list[int]) -> None:
+    """Functions of one name: parameters or template arguments changed.
+
+    Where there are several, those that differ in types of numbers and sizes alone go together,
+    then those of one configuration and as many launches; one that is left on either side goes
+    with the one on the other.
+    """
+    for key in (_typeless, _configuration):
+        for old in list(before):
+            for new in after:
+                if key(sides, 0, old) == key(sides, 1, new):
+                    sides.take("same", [old], [new])
+                    before.remove(old)
+                    after.remove(new)
+                    break
+    if len(before) == len(after) == 1:
+        sides.take("same", before, after)
+
+
+def _typeless(sides: _Sides, side: int, place: int) -> Hashable:
+    work = sides.works[side][place]
+    return typeless(work.signature or work.symbol), sides.launches(side, place)
+
+
+def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
+    shapes = sides.works[side][place].shapes
+    return sides.launches(side, place), shapes[0].grid if shapes else None
+
+
+def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
+    """What stands in the stream of launches where something else stood.
+
+    The two orders are aligned by what is the same on both sides; between two such places, what
+    was launched before gave way to what is launched now, however many that are.
+    """
+    same = _known(sides)
+    before, after = (
+        [same[side].get(place, (side, place)) for place in sequence]
+        for side, sequence in enumerate((old, new))
+    )
+    groups: list[tuple[set[int], set[int]]] = []
+    matcher = SequenceMatcher(a=before, b=after, autojunk=False)
+    for tag, *ends in matcher.get_opcodes():
+        if tag != "replace":
+            continue
+        parts = old[ends[0] : ends[1]], new[ends[2] : ends[3]]
+        own = [_standing(sides, side, part) for side, part in enumerate(parts)]
+        if not all(own):
+            continue
+        # What takes part in several such places is one thing with all that it stands beside.
+        beside = [group for group in groups if group[0] & own[0] or group[1] & own[1]]
+        groups = [group for group in groups if group not in beside]
+        groups.append(
+            (own[0].union(*(x for x, __ in beside)), own[1].union(*(x for __, x in beside)))
+        )
+    for group in groups:
+        for gone, come in _apart(sides, group):
+            if not sides.timed and len(gone) == len(come):
+                in_turn = sorted(gone, key=old.index), sorted(come, key=new.index)
+                for one, other in zip(*in_turn, strict=True):
+                    sides.take("replaced", [one], [other])
+                continue
+            sides.take(_fate(gone, come), sorted(gone), sorted(come))
+
+
+def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
+    """What is left of a part of the order, and what was copied on the GPU between two of it.
+
+    Copies between host and device replace no kernel.
+    """
+    works, own = sides.works[side], [place for place in part if place in sides.left[side]]
+    ends = [at for at, place in enumerate(own) if works[place].kind != "copy"]
+    inside = own[ends[0] : ends[-1] + 1] if ends else []
+    return {place for place in inside if works[place].on_gpu}
+
+
+def _apart(sides: _Sides, group: tuple[set[int], set[int]]) -> list[tuple[set[int], set[int]]]:
+    """A group by the ranges that its works are launched in, if both sides have the same ones."""
+    parts: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    for side, own in enumerate(group):
+        for place in own:
+            parts[_range_of(sides.works[side], [place])][side].add(place)
+    known = all(path and old and new for path, (old, new) in parts.items())
+    return list(parts.values()) if known else [group]
+
+
+#: Part of a work's time in a range from which on it is launched there; numbers count ranges up.
+_INSIDE, _NUMBER = 0.9, re.compile(r"\d+")
+
+
+def inside_of(surveys: Sequence[Survey], places: Sequence[Sequence[int]]) -> str:
+    """The range in which several works of two surveys took each other's place; "" for none."""
+    sides = zip(surveys, places, strict=True)
+    old, new = (_range_of(survey.works, own) for survey, own in sides)
+    return old if old == new and max(map(len, places)) > 1 else ""
+
+
+def _range_of(works: Sequence[Work], places: Iterable[int]) -> str:
+    """The innermost NVTX range that holds all of some kernels, and not all of the program's.
+
+    ``train/attention``; "" for none. Of ranges that are counted up (``step 1``, ``step 2``) those
+    that a record holds stand for the others.
+    """
+    paths = [_path(works[place]) for place in places if works[place].kind == "kernel"]
+    common = _shared(paths)
+    every = _shared([_path(work) for work in works if work.kind == "kernel"])
+    return "/".join(common) if len(common) > len(every) else ""
+
+
+def _path(work: Work) -> tuple[str, ...]:
+    """The innermost range of a kernel, from the outermost on."""
+    paths = {_NUMBER.sub("#", share.path) for share in work.ranges}
+    spent = sum(share.total_ns for share in work.ranges)
+    counted = work.range_count > len(work.ranges) and len(paths) == 1
+    known = counted or spent >= _INSIDE * sum(work.total_ns)
+    return _shared([path.split("/") for path in paths]) if known else ()
+
+
+def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What paths begin with, all of them."""
+    levels = zip(*paths, strict=False)
+    return tuple(x[0] for x in takewhile(lambda names: len(set(names)) == 1, levels))
+
+
+def _by_range(sides: _Sides) -> None:
+    """What is launched inside of one range on both sides, and not far more often on one.
+
+    A tuner runs there as well.
+    """
+
+    def inside(side: int, place: int) -> str:
+        return _range_of(sides.works[side], [place])
+
+    for before, after in sides.grouped(inside):
+        often = [sides.launches(0, x) for x in before] + [sides.launches(1, x) for x in after]
+        alike = min(often) > 0 and max(often) <= _FAR * min(often)
+        if alike and inside(0, before[0]) and _comparable(sides, before, after):
+            sides.take(_fate(before, after), before, after)
+
+
+def _known(sides: _Sides) -> tuple[dict[int, object], dict[int, object]]:
+    """The number of the counterparts that a place belongs to, of both sides."""
+    same: tuple[dict[int, object], dict[int, object]] = ({}, {})
+    for number, pair in enumerate(sides.found):
+        for side, places in enumerate((pair.old, pair.new)):
+            same[side].update(dict.fromkeys(places, number))
+    return same
+
+
+def _fate(before: Collection[int], after: Collection[int]) -> Fate:
+    fates: dict[tuple[bool, bool], Fate] = {
+        (False, False): "replaced",
+        (True, False): "fused",
+        (False, True): "split",
+        (True, True): "replaced",
+    }
+    return fates[len(before) > 1, len(after) > 1]
+
+
+def _by_place(sides: _Sides) -> None:
+    """What stands between the same two kernels on both sides."""
+    same = _known(sides)
+
+    def between(side: int, place: int) -> Hashable:
+        works, known = sides.works[side], same[side]
+        return (
+            _anchor(works, known, place, lambda work: work.before),
+            _anchor(works, known, place, lambda work: work.after),
+            works[place].kind,
+        )
+
+    for before, after in sides.grouped(between):
+        counts = {sides.launches(0, x) for x in before} | {sides.launches(1, x) for x in after}
+        # As many launches each: one took the place of the other every time.
+        if len(counts) > 1 or not _comparable(sides, before, after):
+            continue
+        for gone, come in _apart(sides, (set(before), set(after))):
+            sides.take(_fate(gone, come), sorted(gone), sorted(come))
+
+
+def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
+    """Whether one may be the work of the other: an optimization seldom does more than `_FAR`."""
+    if len(before) == len(after) == 1:
+        return True
+    old, new = (
+        sum(sum(sides.works[side][place].weights) for place in places) / sides.runs[side]
+        for side, places in enumerate((before, after))
+    )
+    return max(old, new) <= _FAR * min(old, new)
+
+
+def _anchor(
+    works: Sequence[Work], known: Mapping[int, object], place: int, step: Callable[[Work], int]
+) -> object:
+    """The nearest neighbour on one side that has a counterpart, as its number; -1: none."""
+    seen = {place}
+    at = step(works[place])
+    while at >= 0 and at not in known:
+        if at in seen:
+            return -1
+        seen.add(at)
+        at = step(works[at])
+    return known.get(at, -1)
+
+
+def _by_likeness(sides: _Sides) -> None:
+    """What has nearly the same name, and is launched as often."""
+    for old in list(sides.left[0]):
+        name = sides.name(0, old)
+        scores = {
+            new: SequenceMatcher(None, name, sides.name(1, new)).ratio()
+            for new in sides.left[1]
+            if sides.launches(0, old) == sides.launches(1, new)
+            and sides.works[0][old].kind == sides.works[1][new].kind
+        }
+        best = max(scores, key=lambda new: scores[new], default=None)
+        if best is not None and scores[best] >= _ALIKE:
+            sides.take("replaced", [old], [best])
+
+
+# --- classes of launches ---------------------------------------------------------------------
+
+
+class LaunchClass(Record, frozen=True):
+    """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
+
+    The heaviest stands first. Weights and launches are sums over all runs.
+    """
+
+    shapes: tuple[Shape, ...]
+
+    @property
+    def weight(self) -> int:
+        """Of all its launches: nanoseconds, where they were timed."""
+        return sum(shape.weight for shape in self.shapes)
+
+    @property
+    def counted(self) -> Counted:
+        """What the emulator counted of all its launches."""
+        return summed(shape.counted for shape in self.shapes)
+
+    @property
+    def launches(self) -> int:
+        """How many there are."""
+        return sum(shape.launches for shape in self.shapes)
+
+    @property
+    def grids(self) -> str:
+        """``2,046 to 2,048``."""
+        grids = sorted((shape.grid for shape in self.shapes), key=prod)
+        return " to ".join(dict.fromkeys(extent(grid) for grid in (grids[0], grids[-1])))
+
+    @property
+    def dynamic(self) -> str:
+        """``16.0 KB``; "" where it has no dynamic shared memory."""
+        size = self.shapes[0].dynamic_shared
+        return quantity(size, "byte") if size else ""
+
+    @property
+    def threads(self) -> str:
+        """``32×4``: its block."""
+        return extent(self.shapes[0].block)
+
+    def holds(self, launch: Launch) -> bool:
+        """Whether a launch is one of these, by its configuration."""
+        return any(shape.config == launch.config for shape in self.shapes)
+
+
+def class_words(*sides: LaunchClass | None) -> str:
+    """``block 256, grid 2,046 to 2,048``; both values where the sides differ: ``grid 64 → 32``."""
+    there = [side for side in sides if side is not None]
+    values = {
+        "block": [side.threads for side in there],
+        "grid": [side.grids for side in there],
+        "dynamic shared memory": [side.dynamic or "none" for side in there],
+    }
+    return ", ".join(
+        f"{name} {' → '.join(dict.fromkeys(own))}"
+        for name, own in values.items()
+        if set(own) != {"none"}
+    )
+
+
+def _threads(one: LaunchClass) -> int:
+    shape = one.shapes[0]
+    return prod(shape.grid) * prod(shape.block)
+
+
+def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
+    """The classes of a work's configurations, in the order of the heaviest of each."""
+    groups: list[list[Shape]] = []
+    for shape in shapes:
+        for group in groups:
+            first = group[0]
+            if (shape.block, shape.dynamic_shared) == (first.block, first.dynamic_shared) and near(
+                shape.grid, first.grid
+            ):
+                group.append(shape)
+                break
+        else:
+            groups.append([shape])
+    return tuple(LaunchClass(shapes=tuple(group)) for group in groups)
+
+
+def pair_classes(
+    old: Sequence[Shape], new: Sequence[Shape], runs: tuple[int, int]
+) -> list[tuple[LaunchClass | None, LaunchClass | None]]:
+    """Every class of both sides, each once; None where the other side has no counterpart."""
+    before, after = list(classes_of(old)), list(classes_of(new))
+    found: list[tuple[LaunchClass | None, LaunchClass | None]] = []
+
+    def match(key: Callable[[LaunchClass, int], Hashable]) -> None:
+        """Pair what has a key that is unique on either side."""
+        sides = [defaultdict[Hashable, list[LaunchClass]](list) for __ in runs]
+        for side, own in enumerate((before, after)):
+            for one in own:
+                sides[side][key(one, runs[side])].append(one)
+        for name, left in sides[0].items():
+            right = sides[1].get(name, [])
+            if len(left) == len(right) == 1:
+                found.append((left[0], right[0]))
+                before.remove(left[0])
+                after.remove(right[0])
+
+    def first(one: LaunchClass) -> Shape:
+        return one.shapes[0]
+
+    match(lambda one, _: first(one).config)
+    match(lambda one, _: (first(one).grid, first(one).block))
+    match(lambda one, count: (first(one).block, one.launches / count))
+    match(lambda one, _: first(one).block)
+    match(lambda one, count: (prod(first(one).grid) * prod(first(one).block), one.launches / count))
+    match(lambda one, count: one.launches / count)
+    match(lambda _one, _count: None)
+    if len(before) == len(after):
+        # As many sizes on both sides: an edit seldom makes the small one the large one.
+        sizes = (sorted(own, key=_threads) for own in (before, after))
+        found += list(zip(*sizes, strict=True))
+        before, after = [], []
+    return [*found, *((one, None) for one in before), *((None, one) for one in after)]
+
+
+# --- launches that were looked at, as often as a program has them ----------------------------
+
+
+class Looked(Record, frozen=True):
+    """What was looked at of some works.
+
+    `often` says of each of the `launches` how many of a run it stands for. `seconds` are what
+    these take in the program, `share` is their part (0-1) of all launches' time, and `lacking`
+    says how much that is, where it is not all. Fills are no launches.
+    """
+
+    launches: tuple[Launch, ...]
+    often: tuple[Fraction, ...]
+    seconds: float
+    share: float
+    lacking: str
+
+
+def launches_of(
+    capture: ProgramCapture, detail: Profile | None, places: Sequence[int]
+) -> Profile | None:
+    """The profiled launches of some works of a capture; None where there are none.
+
+    Of a kernel whose configurations are all known only launches of these: of a capture as its
+    iterations (`iterations.steadied`) none that a tuner tried before the first of them.
+    """
+    if detail is None:
+        return None
+
+    def own(launch: Launch, work: Work) -> bool:
+        if sum(shape.launches for shape in work.shapes) != sum(work.launches):
+            return True  # the survey keeps the heaviest configurations alone
+        return any(x.config == launch.config for x in work.shapes)
+
+    found = tuple(
+        launch
+        for launch, place in zip(detail.launches, capture.detail, strict=True)
+        if place in places and launch.profiled and own(launch, capture.survey.works[place])
+    )
+    return replace(detail, launches=found) if found else None
+
+
+def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, Launch]]) -> Looked:
+    """The `looked` launches of some works, with their works, one of each configuration."""
+    looked, runs = list(looked), len(survey.runs)
+    found: list[tuple[Launch, Fraction]] = []
+    whole = seen = classes = known = 0
+    for place in places:
+        work = survey.works[place]
+        if work.kind != "kernel":
+            continue
+        whole += sum(work.weights)
+        own = [launch for of, launch in looked if of == place]
+        # A record without configurations has one class of all launches.
+        shapes = work.shapes or (_all_of(work, own),)
+        classes += max(len(classes_of(shapes)), 1)
+        for one in classes_of(shapes):
+            held = [x for x in own if one.holds(x)]
+            if not held:
+                continue
+            known, seen = known + 1, seen + one.weight
+            samples = sum(launch.samples for launch in held)
+            found += [(x, Fraction(one.launches * x.samples, samples * runs)) for x in held]
+    share = seen / whole if whole else 1.0
+    of_time = _("{known} of {classes} configurations were looked at closely, {share} of their time")
+    of_work = _("{known} of {classes} configurations were looked at closely, {share} of their work")
+    lacking = (of_time if survey.timed else of_work).format(
+        known=known, classes=classes, share=quantity(100 * share, "%")
+    )
+    return Looked(
+        launches=tuple(launch for launch, __ in found),
+        often=tuple(often for __, often in found),
+        seconds=1e-9 * seen / runs,
+        share=share,
+        lacking=lacking if seen < whole else "",
+    )
+
+
+def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
+    return Shape(
+        *(own[0] if own else Launch("", 0)).config,
+        launches=sum(work.launches),
+        total_ns=sum(work.total_ns),
+        counted=work.counted,
+    )
+
+
+def weigh_alike(
+    sides: tuple[Looked, Looked],
+) -> tuple[tuple[tuple[Launch, ...], ...], str]:
+    """The launches of both sides as often as the programs have them, and the part that it is.
+
+    It is the smallest part of a run that has whole launches of each: ``1/31 of all launches``.
+    """
+    every = [often for side in sides for often in side.often]
+    # The greatest common divisor of fractions.
+    unit = Fraction(
+        gcd(*(one.numerator for one in every)), lcm(*(one.denominator for one in every))
+    )
+    launches = tuple(
+        tuple(
+            multiplied(launch, int(often / unit))
+            for launch, often in zip(side.launches, side.often, strict=True)
+        )
+        for side in sides
+    )
+    part = 1 / unit
+    if part.denominator > 1:
+        return launches, _("{part} of all launches").format(part=part)
+    return launches, _("all launches") if part == 1 else _("all launches of {part} runs").format(
+        part=part
+    )

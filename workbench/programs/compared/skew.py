@@ -1,0 +1,121 @@
+"""Processes that work together: what each of them works, and who waits for whom.
+
+A kernel that communicates takes as long as the slowest rank lets it. So what ranks differ in is
+their work, and what they wait is the work of another one.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from workbench.analysis.naming import shortened
+from workbench.language import _
+from workbench.model import Record
+from workbench.programs.capture.ranks import work_waits
+from workbench.programs.capture.records import Rank, Survey
+from workbench.units import listed, quantity
+
+#: Ranks whose work differs by more than this part of the longest are not balanced.
+APART = 0.05
+#: Part of the difference that the kernels make that are named.
+_MOST_OF_IT, _NAMED = 0.7, 3
+
+
+class RankTime(Record, frozen=True):
+    """Mean seconds of one rank, of a run or an iteration; `wait_s` None: not known.
+
+    `work_s`: something ran that waits for nobody; `alone_s`: nothing but communication ran;
+    `talk_s`: the sum of kernels that communicate, and `wait_s` of it until the last rank had come.
+    """
+
+    rank: int
+    label: str
+    gpus: tuple[int, ...]
+    work_s: float
+    alone_s: float
+    talk_s: float
+    wait_s: float | None
+
+
+def rank_times(survey: Survey) -> tuple[RankTime, ...]:
+    """Every rank of a program, of an iteration where it repeats itself; empty without ranks."""
+    ranks = survey.steady.ranks if survey.steady is not None else survey.ranks
+    return tuple(_time(rank, place) for place, rank in enumerate(ranks))
+
+
+def _time(rank: Rank, place: int) -> RankTime:
+    busy, work, talk = (1e-9 * fmean(x) for x in (rank.busy_ns, rank.work_ns, rank.talk_ns))
+    return RankTime(
+        rank=rank.rank,
+        label=_("rank {rank}").format(rank=rank.rank)
+        if rank.rank >= 0
+        else _("process {place}").format(place=place + 1),
+        gpus=rank.devices,
+        work_s=work,
+        alone_s=busy - work,
+        talk_s=talk,
+        wait_s=1e-9 * fmean(rank.wait_ns) if rank.wait_ns else None,
+    )
+
+
+def skew_words(survey: Survey) -> str:
+    """Which rank the others wait for, and in what it differs; "" without ranks."""
+    times = rank_times(survey)
+    if not times:
+        return ""
+    each = _("an iteration") if survey.steady is not None else _("a run")
+    slow, fast = (pick(times, key=lambda x: x.work_s) for pick in (max, min))
+    if slow.work_s - fast.work_s <= APART * slow.work_s:
+        return _(
+            "{times} ranks work alike ({work_s} to {work_s2} {each}), besides which "
+            "communication alone takes {times2} at most"
+        ).format(
+            times=len(times),
+            work_s=quantity(fast.work_s, "s"),
+            work_s2=quantity(slow.work_s, "s"),
+            each=each,
+            times2=quantity(max(x.alone_s for x in times), "s"),
+        )
+    text = _("{label} works {work_s} {each}, {label2} {work_s2}").format(
+        label=slow.label,
+        work_s=quantity(slow.work_s, "s"),
+        each=each,
+        label2=fast.label,
+        work_s2=quantity(fast.work_s, "s"),
+    )
+    if fast.wait_s:
+        text += _(" and waits {wait_s} for it while communicating").format(
+            wait_s=quantity(fast.wait_s, "s")
+        )
+    more = _more(survey, times.index(slow), times.index(fast))
+    return text + (
+        _("; what {label} does more is {more}").format(label=slow.label, more=more) if more else ""
+    )
+
+
+def _more(survey: Survey, slow: int, fast: int) -> str:
+    """The kernels that a rank spends more time in than another one; "" where they are many."""
+    own: list[tuple[int, str]] = []
+    for work in survey.works:
+        if len(work.ranks_ns) > max(slow, fast) and not work_waits(work):
+            own.append((work.ranks_ns[slow] - work.ranks_ns[fast], work.name))
+    own.sort(reverse=True)
+    whole = sum(more for more, __ in own if more > 0)
+    named = own[:_NAMED]
+    if sum(more for more, __ in named if more > 0) < _MOST_OF_IT * whole or not whole:
+        return ""
+    return listed([shortened(name) for more, name in named if more > 0.1 * whole], _NAMED)
+
+
+def together_s(survey: Survey, *, steady: bool) -> list[float]:
+    """Seconds that ranks took together, for which a sum of them stands not; empty without ranks.
+
+    From the start of an iteration to that of the next; of a run how long anything ran on the rank
+    where it did longest.
+    """
+    if not survey.ranks:
+        return []
+    if steady and survey.steady is not None:
+        return [1e-9 * ns for ns in survey.steady.spans_ns]
+    runs = zip(*(rank.busy_ns for rank in survey.ranks), strict=True)
+    return [1e-9 * max(run) for run in runs]

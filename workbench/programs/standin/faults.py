@@ -1,0 +1,67 @@
+"""Faults of a program's kernels: one record a place, however often the fault comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+import ptxemu
+from workbench.programs.capture.records import ProgramFault
+from workbench.study.mangling import own_name
+
+#: CUresult of a context that a kernel broke.
+ILLEGAL_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, MISALIGNED = 700, 719, 710, 715, 716
+_CODES = {"out-of-bounds": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "assert": ASSERT}
+#: How arrays are called until somebody asks for their names.
+ARRAY = "array#{}"
+_ARRAY = re.compile(r"array#(\d+)")
+#: A header of a toolkit in a message: where it lies says nothing.
+_HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
+
+
+@dataclass(slots=True)
+class FaultLog:
+    """All faults of a run. `name` names an array by its number; paths are relative to `folder`."""
+
+    name: Callable[[int], str]
+    folder: Path
+    _by: dict[tuple[str, str, str, int], ProgramFault] = field(default_factory=dict)
+
+    def add(self, fault: ptxemu.Fault, kernel: str, launch: int) -> None:
+        """A fault of a launch."""
+        path, line = fault.place or ("", 0)
+        key = fault.kind, kernel, path, line
+        known = self._by.get(key)
+        if known is not None:
+            self._by[key] = replace(known, count=known.count + 1)
+            return
+        self._by[key] = ProgramFault(
+            kind=fault.kind,
+            message=self._worded(fault.message),
+            hint=fault.hint,
+            kernel=own_name(kernel),
+            launch=launch,
+            path=path,
+            line=line,
+            count=1,
+            fatal=fault.fatal,
+        )
+
+    def _worded(self, message: str) -> str:
+        """A message with the names of arrays, and files as a person calls them."""
+        message = _ARRAY.sub(lambda found: self.name(int(found[1])), message)
+        return _HEADER.sub("cuda/", message.replace(f"{self.folder}/", ""))
+
+    @property
+    def all(self) -> tuple[ProgramFault, ...]:
+        """The faults, in the order in which they came."""
+        return tuple(self._by.values())
+
+
+def code_of(fault: ptxemu.Fault) -> int:
+    """The error that a GPU gives for a fault that ends a launch."""
+    return _CODES.get(fault.kind, LAUNCH_FAILED)

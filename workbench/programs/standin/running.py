@@ -1,0 +1,325 @@
+"""An unmodified CUDA program on the CPU: compiled where it is a source, run, checked and counted.
+
+The program runs with the user's own rights, as without us; what stands in is the CUDA driver and
+runtime that its loader finds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from workbench.compile.compilers import find_nvcc, wheel_nvcc
+from workbench.disk.writing import private_folder
+from workbench.engines import Say
+from workbench.engines.emulated.chips import ShownChip, chip, chips
+from workbench.engines.host.process import Ended, Input, run_foreground
+from workbench.errors import KernelError, MissingError, UsageError
+from workbench.model import Notice, Record
+from workbench.processes.starting import answered
+from workbench.programs.capture.counted import CountedRun
+from workbench.programs.capture.records import ProgramFault
+from workbench.programs.standin import library
+from workbench.programs.standin.callsites import place_of, pointer_name
+from workbench.programs.standin.device import TIME_IS_OVER, RunState
+from workbench.programs.standin.faults import FaultLog
+from workbench.programs.standin.launches import Launches
+from workbench.programs.standin.recording import LaunchRecorder
+from workbench.programs.standin.server import StandinServer
+from workbench.study.lifted import RecordedLaunch
+
+#: A path of which a shell makes nothing else; nvcc hands it to one.
+_PLAIN = re.compile(r"[\w./+@:,=%~^ -]+")
+#: What the loader of a program is told, and the socket of this run.
+SOCKET = "WORKBENCH_STANDIN"
+#: Seconds that a compilation may take, and lines of output that are kept.
+_COMPILE_S, _TAIL = 600, 40
+CHECKS = ("bounds", "alignment", "uninitialized reads", "races", "barriers", "asynchronous copies")
+#: Those that `--no-check` leaves.
+UNCHECKED = CHECKS[:2]
+
+
+class Program(Record, frozen=True):
+    """A program to run, and how.
+
+    Attributes:
+        command: The program; empty: `source` is compiled, and run with `arguments`.
+        source: A ``.cu`` file.
+        flags: For nvcc, beside those that are needed.
+        check: Look for more than accesses out of bounds and misaligned ones.
+        timeout_s: End the run after so many seconds; None: never.
+        budget: Thread instructions after which it ends; None: any number.
+        chip: One of `chips`.
+        quiet_output: The program's standard output goes to standard error.
+    """
+
+    folder: Path
+    command: tuple[str, ...] = ()
+    source: Path | None = None
+    arguments: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    check: bool = True
+    timeout_s: float | None = None
+    budget: float | None = None
+    chip: str = chips()[0]
+    quiet_output: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command line, for records."""
+        return self.command or (str(self.source), *self.arguments)
+
+
+class ProgramOutcome(Record, frozen=True):
+    """The outcome of a run.
+
+    Attributes:
+        code: The program's exit code, as a shell gives it.
+        counted: Its launches.
+        faults: What its kernels did wrong.
+        checks: What was looked for.
+        notices: What was not there, and what is to be known.
+        launches: How many ran to their end; `repeated` of them were known already, and `failed`
+            others did not.
+        stopped: Why the run ended before the program did; empty: it did not.
+        output: The last lines that it printed, where they were kept.
+        recorded: Launches with their memory, where they were wanted.
+        unrecorded: Kernels without one, by their symbols, and why.
+        flags: With which `source` was compiled.
+    """
+
+    code: int
+    seconds: float
+    counted: CountedRun
+    faults: tuple[ProgramFault, ...]
+    checks: tuple[str, ...]
+    notices: tuple[str, ...]
+    launches: int
+    repeated: int
+    failed: int
+    thread_instructions: int
+    stopped: str = ""
+    output: str = ""
+    recorded: tuple[RecordedLaunch, ...] = ()
+    unrecorded: Mapping[str, str] = MappingProxyType({})
+    flags: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The program's own where that is not 0; 4 where a kernel does wrong; 6 where it is cut."""
+        if self.code:
+            return self.code
+        if self.faults:
+            return 4
+        return 6 if self.stopped else 0
+
+
+def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramOutcome:
+    """Run a program, to its end or to that of its time.
+
+    To `record` is to keep a launch of each kernel with its memory, and the last lines printed.
+
+    Raises:
+        MissingError: no compiler, or the program cannot be started.
+        KernelError: the source does not compile.
+        UsageError: an unknown chip.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    shown = _chip(program.chip)
+    recorder = LaunchRecorder(record)
+    with private_folder() as holder, Input() as given:
+        libraries = library.libraries()
+        command, flags = program.command, tuple[str, ...]()
+        if program.source is not None:
+            flags = compile_flags(shown, program.flags)
+            say(f"compiling {program.source.name}")
+            target = Path(holder) / program.source.stem
+            compile_program(program.source, target, flags, libraries, program.folder)
+            command = (str(target), *program.arguments)
+        state = _watch(program, shown, recorder)
+        tail: deque[str] = deque(maxlen=_TAIL)
+        with StandinServer(state, Path(holder) / "socket") as server:
+            ended = _run(
+                program,
+                command,
+                given,
+                _environment(server, libraries, shown),
+                tail if record else None,
+            )
+        if server.failure is not None:
+            raise server.failure
+    return _outcome(program, state, server, ended, recorder, flags, "\n".join(tail))
+
+
+def _chip(name: str) -> ShownChip:
+    if name not in chips():
+        raise UsageError(f"there is no chip `{name}`", f"Known: {', '.join(chips())}.")
+    return chip(name)
+
+
+def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
+    """Flags of nvcc for a source: those that are needed, and the user's."""
+    defaults = [] if any(flag.startswith("-O") for flag in own) else ["-O3"]
+    if not any(flag.startswith(("-std", "--std")) for flag in own):
+        defaults.append("-std=c++17")
+    return (*defaults, *own, *needed_flags(shown))
+
+
+def needed_flags(shown: ShownChip) -> tuple[str, ...]:
+    """Environment in which a program's launches arrive, with lines and PTX."""
+    code = shown.arch.removeprefix("sm_")
+    return (
+        *("-cudart", "shared", "-lineinfo", "-no-compress", "-Xcompiler", "-g"),
+        *("-gencode", f"arch=compute_{code},code=[compute_{code},sm_{code}]"),
+    )
+
+
+def compile_program(
+    source: Path, target: Path, flags: Sequence[str], libraries: Path, folder: Path
+) -> None:
+    """Compile a source to a program, in the folder that its flags may name others from.
+
+    Raises:
+        UsageError: its path has characters that a shell would act upon.
+        MissingError: there is no nvcc.
+        KernelError: it does not compile.
+    """
+    nvcc = find_nvcc() or wheel_nvcc()
+    if nvcc is None:
+        raise MissingError(
+            "no CUDA compiler is here (nvcc)",
+            "`pip install 'workbench[emulator]'` brings one (296 MB), or install the CUDA toolkit.",
+        )
+    path = source.resolve()
+    # nvcc of the wheels looks for libraries where a toolkit has them.
+    linked = ("-Xlinker", f"-rpath-link={libraries}")
+    places = (*linked, f"-L{libraries}", f"-L{nvcc.parent.parent / 'lib'}", f"-I{path.parent}")
+    words = [str(nvcc), *flags, *places, "-o", str(target), str(path)]
+    if not _PLAIN.fullmatch(str(path)):
+        raise UsageError(
+            f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
+        )
+    try:
+        done = answered(*words, timeout_s=_COMPILE_S, folder=folder)
+    except subprocess.TimeoutExpired as error:
+        raise KernelError(f"{source} was not compiled within {_COMPILE_S} s", "") from error
+    if done.returncode:
+        said = (done.stderr + done.stdout).strip()
+        raise KernelError(
+            f"{source} does not compile:\n{said[:4000]}",
+            "Give nvcc what it needs with --flags, as in --flags '-I include -DN=1024'.",
+        )
+
+
+def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> dict[str, str]:
+    env = dict(os.environ)
+    flags = " ".join(needed_flags(shown))  # nvcc knows no quotes in there
+    for name in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
+        env[name] = os.pathsep.join(filter(None, (str(libraries), env.get(name))))
+    env["NVCC_APPEND_FLAGS"] = " ".join(filter(None, (env.get("NVCC_APPEND_FLAGS", ""), flags)))
+    env[SOCKET] = server.address
+    return env
+
+
+def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder) -> RunState:
+    state = RunState(
+        chip=shown,
+        check=program.check,
+        deadline=time.monotonic() + (program.timeout_s or 1e9),
+        budget=program.budget or 1e30,
+        found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
+        launches=Launches(shown),
+        record=recorder,
+    )
+    return state
+
+
+def array_name(state: RunState, index: int) -> str:
+    """An allocation by its pointer's name, else by its line, else by its number."""
+    place = place_of(state.allocations[index])
+    if place is None:
+        return f"array {index + 1}"
+    return pointer_name(place) or f"the array of {place}"
+
+
+def _run(
+    program: Program,
+    command: Sequence[str],
+    given: Input,
+    env: dict[str, str],
+    tail: deque[str] | None,
+) -> Ended:
+    to = 2 if program.quiet_output else None
+    sys.stdout.flush()
+    with contextlib.ExitStack() as at_end:
+        if tail is not None:
+            reading, writing = os.pipe()
+            thread = threading.Thread(target=_pass_on, args=(reading, to or 1, tail), daemon=True)
+            thread.start()
+            at_end.callback(thread.join, timeout=2)
+            at_end.callback(os.close, writing)
+            to = writing
+        return run_foreground(
+            command, given, cwd=program.folder, env=env, timeout_s=program.timeout_s, stdout=to
+        )
+
+
+def _pass_on(reading: int, to: int, tail: deque[str]) -> None:
+    """Hand on what a program prints, and keep its last lines."""
+    with open(reading, "rb") as stream:
+        for line in stream:
+            tail.append(line.decode("utf-8", "replace").rstrip("\n"))
+            with contextlib.suppress(OSError):
+                os.write(to, line)
+
+
+def _outcome(
+    program: Program,
+    state: RunState,
+    server: StandinServer,
+    ended: Ended,
+    recorder: LaunchRecorder,
+    flags: tuple[str, ...],
+    output: str,
+) -> ProgramOutcome:
+    launches = state.launches
+    stopped = state.stopped
+    if ended.timed_out or stopped == TIME_IS_OVER:
+        stopped = f"it did not end within {program.timeout_s:g} s"
+    counted = CountedRun(
+        command=program.words,
+        folder=program.folder,
+        launches=launches.order,
+        details=launches.details,
+        sources=launches.sources,
+        device=state.chip.device,
+        wall_s=ended.seconds,
+        processes=max(server.processes, 1),
+        notices=tuple(Notice("run", text) for text in state.notices.values()),
+    )
+    return ProgramOutcome(
+        code=0 if ended.timed_out or state.stopped else ended.exit_code,
+        seconds=ended.seconds,
+        counted=counted,
+        faults=state.found.all,
+        checks=CHECKS if program.check else UNCHECKED,
+        notices=tuple(state.notices.values()),
+        launches=launches.count,
+        repeated=launches.repeated,
+        failed=launches.failed,
+        thread_instructions=launches.thread_instructions,
+        stopped=stopped,
+        output=output,
+        recorded=tuple(recorder.kept.values()),
+        unrecorded=recorder.left,
+        flags=flags,
+    )

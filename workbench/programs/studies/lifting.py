@@ -1,0 +1,78 @@
+"""A launch of a captured program, kept as a study: from the capture to ``kernels/<study>/``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workbench.engines import Say
+from workbench.engines.host.process import Input
+from workbench.model import Record
+from workbench.programs.capture.lifting import LIMIT, choose, lift
+from workbench.programs.capture.records import Survey
+from workbench.programs.capture.survey import Invocation
+from workbench.programs.studies.adopting import lifted_study
+from workbench.project import Project
+from workbench.study.lifted import FOLDER, read_lifted
+from workbench.study.scaffold import check_study_free, check_study_name, study_name, write_study
+from workbench.units import extent, quantity, several
+
+
+class Lift(Record, frozen=True):
+    """Which launch is wanted, as it was typed: of `kernel`, the `number`-th from 1.
+
+    Without a number it is the first of the launches that take most time. `limit` in bytes; `study`
+    is the name that it gets, else one after the kernel.
+    """
+
+    kernel: str
+    number: int | None = None
+    limit: int = LIMIT
+    study: str | None = None
+
+
+def lift_kernel(
+    project: Project, survey: Survey, wish: Lift, invocation: Invocation, say: Say
+) -> None:
+    """Run a captured program once more, and make a study of a launch: a whole one, or none.
+
+    Raises:
+        UsageError: no such kernel or launch, it holds too much, or there is a study of that name.
+        KernelError: it cannot be kept for what it is: the reason is told.
+        ProgramError: the program failed by itself.
+        MissingError: no CUPTI or compiler; no space.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    wanted = choose(survey, wish.kernel, wish.number, wish.limit)
+    study = wish.study or study_name(wanted.work.name)
+    check_study_name(study)
+    other = f"Nothing was run. Choose another name: `--as {study}_lifted`."
+    check_study_free(project, study, other)
+
+    def make(place: Path) -> dict[str, str]:
+        with Input() as given:
+            lift(invocation, given, wanted, place, say)
+        return lifted_study(place, study)
+
+    write_study(project, study, make)
+    _tell(project.kernels / study, say)
+
+
+def _tell(folder: Path, say: Say) -> None:
+    """Say what was kept, and what is to be known of it."""
+    launch = read_lifted(folder / FOLDER)
+    size = sum(buffer.size for buffer in launch.buffers)
+    written = sum(buffer.after is not None for buffer in launch.buffers)
+    say(
+        f"kept launch {launch.launch} of {launch.demangled} in {folder}: grid "
+        f"{extent(launch.grid)}, block {extent(launch.block)}, "
+        f"{several(len(launch.buffers), 'buffer')} of {quantity(size, 'byte')}, of which it wrote "
+        f"{written}"
+    )
+    if launch.repeats_equal is False:
+        say("note: run twice on the same data it wrote different bytes")
+    for note in launch.notes:
+        say(f"note: {note}")
+    say(
+        f"study {folder.name}: v0 is the kernel as it was launched; study.py says what was "
+        f"guessed. Next: workbench verify {folder.name}/v0"
+    )

@@ -1,0 +1,238 @@
+"""What Git says of the folder that a program is run in: revisions, changes, worktrees.
+
+A repository's own settings name programs: to fetch what is missing, to convert files, to show
+them, to watch them, and hooks. A repository may be anybody's, so `git` lets none of them run,
+those of the user's own settings neither, and fetches nothing. Whose repository it is, Git checks
+as ever (``safe.directory``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from workbench.disk.writing import private_folder
+from workbench.errors import MissingError, UsageError
+from workbench.model import Record
+from workbench.processes.starting import environment, program
+
+#: Bytes of an uncommitted change that are kept; of a longer one only its hash is.
+LONGEST_PATCH = 400_000
+_TIMEOUT_S = 60
+#: What to do about objects that are not here.
+COMPLETE = (
+    "Nothing is fetched for a partial clone: `git fetch --refetch --no-filter` makes it whole."
+)
+#: Settings that hold whatever a repository's own say.
+_FIXED = {
+    # A folder is no repository because somebody put a file named HEAD into it.
+    "safe.bareRepository": "explicit",
+    "protocol.allow": "never",
+    "core.sshCommand": "false",
+    "core.gitProxy": "",
+    "core.askPass": "",
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.alternateRefsCommand": "",
+    "core.pager": "cat",
+    "core.editor": "false",
+    "credential.helper": "",
+    "diff.external": "",
+    "gpg.program": "false",
+    "log.showSignature": "false",
+    "submodule.recurse": "false",
+    "maintenance.auto": "false",
+    "gc.auto": "0",
+}
+#: Settings of any name that are a program, and what takes its place.
+_NAMED = {
+    r"filter\.(.+)\.(clean|smudge|process|required)": {
+        **dict.fromkeys(("clean", "smudge", "process"), ""),
+        "required": "false",
+    },
+    r"diff\.(.+)\.(command|textconv)": {"command": "", "textconv": ""},
+    r"merge\.(.+)\.driver": {"driver": "false"},
+    r"hook\.(.+)\.(event|command|enabled)": {"event": "", "enabled": "false"},
+    r"remote\.(.+)\.(promisor|vcs|uploadpack)": {"promisor": "false", "uploadpack": "false"},
+}
+#: Commands that read or write files of a working tree.
+_CONVERTING = ("diff", "worktree")
+#: A difference without programs; of a submodule, whose settings are its own, its commit.
+_PLAIN = (
+    *("--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--submodule=short", "--ignore-submodules=dirty"),
+)
+_VARIABLES = {
+    "GIT_NO_LAZY_FETCH": "1",
+    # Over `protocol.NAME.allow` of a repository: there is no protocol of this name.
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",  # what only looks writes no index
+    "GIT_PAGER": "cat",
+}
+_DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_ASKPASS")
+
+
+class State(Record, frozen=True):
+    """Of which state of the sources a program was captured.
+
+    `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
+    tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
+    """
+
+    commit: str = ""
+    patch: str = ""
+    patch_sha256: str = ""
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is just what the commit holds (as far as Git tracks it)."""
+        return not self.patch_sha256
+
+
+def git(folder: Path, *words: str) -> bytes | None:
+    """What git says in `folder`; None where it fails, or is not there."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        answer = _git(folder, words, _TIMEOUT_S)
+        return answer.stdout if answer.returncode == 0 else None
+    return None
+
+
+def _git(
+    folder: Path, words: Sequence[str], timeout_s: float | None, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git, which starts nothing but itself.
+
+    Raises:
+        OSError: it is not there.
+        subprocess.TimeoutExpired: it took too long.
+    """
+    settings = list(_FIXED.items())
+    if words[0] in _CONVERTING:
+        listing = ("config", "--list", "--name-only", "-z")
+        settings += _without_programs(_run_git(folder, listing, settings, timeout_s))
+    return _run_git(folder, words, settings, timeout_s, given)
+
+
+def _without_programs(listed: subprocess.CompletedProcess[bytes]) -> Iterator[tuple[str, str]]:
+    """Settings that take the place of all programs that the listed ones name."""
+    if listed.returncode:
+        raise OSError("git does not list its settings")
+    for key in dict.fromkeys(os.fsdecode(listed.stdout).split("\0")):
+        for pattern, instead in _NAMED.items():
+            if match := re.fullmatch(pattern, key, re.DOTALL):
+                section = key.partition(".")[0]
+                yield from ((f"{section}.{match[1]}.{name}", to) for name, to in instead.items())
+
+
+def _run_git(
+    folder: Path,
+    words: Sequence[str],
+    settings: Sequence[tuple[str, str]],
+    timeout_s: float | None,
+    given: bytes = b"",
+) -> subprocess.CompletedProcess[bytes]:
+    env = environment()
+    for name in _DROPPED:
+        env.pop(name, None)
+    return subprocess.run(
+        [program("git") or "git", "--no-pager", *words],
+        cwd=folder,
+        env={**env, **_VARIABLES, **_as_variables(env, settings)},
+        capture_output=True,
+        input=given,
+        check=False,
+        timeout=timeout_s,
+    )
+
+
+def _as_variables(env: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings as variables, behind the user's: unlike ``-c``, a name may hold any character."""
+    count = env.get("GIT_CONFIG_COUNT", "0")
+    first = int(count) if count.isdecimal() else 0
+    found = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (key, value) in enumerate(settings, first):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+def repository(folder: Path) -> Path | None:
+    """The root of the working tree that `folder` lies in; None outside of one."""
+    said = git(folder, "rev-parse", "--show-toplevel")
+    return Path(os.fsdecode(said.rstrip(b"\n"))) if said else None
+
+
+def commit_of(folder: Path, revision: str) -> str:
+    """The full hash of a revision; empty where it is none."""
+    if revision.startswith("-"):
+        return ""  # an option is no revision
+    said = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    return said.decode("ascii", "replace").strip() if said else ""
+
+
+def state_of(folder: Path) -> State:
+    """The commit that is checked out in `folder`, and the change on top of it."""
+    commit = commit_of(folder, "HEAD")
+    if not commit:
+        return State()
+    patch = git(folder, "diff", "HEAD", *_PLAIN) or b""
+    return State(
+        commit=commit,
+        patch=patch.decode("utf-8", "replace") if len(patch) <= LONGEST_PATCH else "",
+        patch_sha256=sha256(patch).hexdigest() if patch else "",
+    )
+
+
+@contextlib.contextmanager
+def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterator[Path]:
+    """A checkout of a revision beside the working tree, for as long as the block runs.
+
+    No filter and no hook of the repository runs: what Git LFS would fetch is a pointer in it.
+
+    Raises:
+        UsageError: no repository, or no such revision.
+        MissingError: Git cannot make the checkout.
+    """
+    root = repository(folder)
+    if root is None:
+        raise UsageError(f"{folder} is not in a Git repository", "--at needs a revision of one.")
+    commit = commit_of(root, revision)
+    if not commit:
+        raise UsageError(f"{revision} is not a Git revision here", "`git log` lists them.")
+    with private_folder() as holder:
+        place = Path(holder).resolve() / root.name
+        words = ("worktree", "add", "--detach", str(place), commit)
+        try:
+            done = _git(root, words, None)
+        except OSError as error:
+            raise MissingError(f"git does not run: {error}", "Repair it.") from error
+        if done.returncode:
+            raise MissingError(
+                f"git cannot check {revision} out beside the working tree:\n  "
+                f"{os.fsdecode(done.stderr).strip()}",
+                f"Check the free space, and `git worktree list`. {COMPLETE}",
+            )
+        try:
+            if names := _unconverted(place):
+                more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+                say(
+                    f"{revision}: filters (Git LFS, …) are not run on a checkout, so these files "
+                    f"are as Git keeps them: {', '.join(names[:3])}{more}"
+                )
+            yield place
+        finally:
+            git(root, "worktree", "remove", "--force", str(place))
+
+
+def _unconverted(place: Path) -> list[str]:
+    """Files of a checkout that a filter would have made something else of."""
+    listed = git(place, "ls-files", "-z") or b""
+    answer = _git(place, ("check-attr", "--stdin", "-z", "filter"), _TIMEOUT_S, listed)
+    fields = os.fsdecode(answer.stdout).split("\0")
+    named = zip(fields[0::3], fields[2::3], strict=False)
+    return [name for name, value in named if value not in ("unspecified", "unset", "set")]
