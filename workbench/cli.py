@@ -273,6 +273,11 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
             f"cannot write the answer: {error.strerror}",
             "Free some space, or send standard output somewhere else.",
         )
+    if isinstance(error, PermissionError) and error.filename is not None:
+        return MissingError(
+            f"{os.fsdecode(error.filename)}: {str(error.strerror).lower()}",
+            "Check the permissions of the file, and of the folders above it.",
+        )
     if "temporary directory" in str(error.strerror):  # `tempfile` has tried all that it knows
         return MissingError(
             "no folder for temporary files is writable",

@@ -40,7 +40,7 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
 
     `name`, with forward slashes, is relative to `root`, which is made where it is missing.
     `durable`: it is on the disk before the old one goes. Without, a crash of the machine may leave
-    it empty: for files that can be made again, and whose sizes are kept.
+    it empty: for files that can be made again, and whose sizes are kept. Permissions stay.
 
     Raises:
         MissingError: no space, or no permission; the old file is still there.
@@ -49,7 +49,7 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
     with _at(root, name) as (place, file):
         temporary = _temporary()
         try:
-            _written(place, temporary, data, durable=durable)
+            _written(place, temporary, data, durable=durable, like=place.status(file))
             _renamed(place, temporary, file)
         except OSError:
             _drop(place, temporary)
@@ -410,10 +410,14 @@ def _tidy_private(place: Path) -> None:
                         _remove_tree(entry.path)
 
 
-def _written(place: Opened, name: str, data: bytes, *, durable: bool) -> None:
+def _written(
+    place: Opened, name: str, data: bytes, *, durable: bool, like: os.stat_result | None = None
+) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
     handle = os.open(place.at(name), flags, 0o666, dir_fd=place.handle)
     try:
+        if like is not None and stat.S_ISREG(like.st_mode) and os.chmod in os.supports_fd:
+            os.chmod(handle, like.st_mode & 0o777)  # noqa: PTH101 - no path holds a handle
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(handle, rest) :]

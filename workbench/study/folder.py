@@ -546,7 +546,7 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
         facts = msgspec.json.decode(_kept(project, name), type=StudyFacts)
     except (FileNotFoundError, NotADirectoryError):
         pass  # which is told as what it means
-    except (OSError, WorkbenchError, msgspec.MsgspecError, RecursionError) as error:
+    except (OSError, WorkbenchError, ValueError, RecursionError) as error:
         shown = project.facts(name).relative_to(project.root).as_posix()
         wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
     again = f"`workbench verify --all --study {name}` runs it"
