@@ -187,11 +187,6 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 Wait = mbarrier.PhaseWait | cluster.ClusterWait
 
 
-def wait_of(instr: Instr, ctx: Context) -> Wait:
-    """What a block ends with whose lanes wait for an mbarrier or for their cluster."""
-    return (mbarrier.PhaseWait if instr.op == "mbarrier" else cluster.ClusterWait)(instr, ctx)
-
-
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     op, kind = instr.op, instr.parts[-1]
     if op in ("st", "red") and "async" in instr.parts:
@@ -443,7 +438,9 @@ class CompiledKernel:
             code.guard = self.ctx.register(last.guard.name)
             code.negated = last.guard.negated
         if code.block.kind == "wait":
-            code.wait = wait_of(last, self.ctx)
+            code.wait = (mbarrier.PhaseWait if last.op == "mbarrier" else cluster.ClusterWait)(
+                last, self.ctx
+            )
         if code.block.kind == "switch":
             code.selector = self.ctx.slot(last.operands[0], 4)
         if code.block.kind == "barrier":

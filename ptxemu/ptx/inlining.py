@@ -194,11 +194,6 @@ def cleared_registers(
     return out
 
 
-def stack_variable() -> Variable:
-    """The memory of a thread's frames."""
-    return Variable(FRAMES, "local", STACK_BYTES, _ALIGN)
-
-
 #: Functions that a kernel calls, how deep in each other, and instructions and registers when all
 #: are inlined. nvcc: 20 functions in a module of CUB's kernels, and 21,660 instructions and
 #: registers in the largest kernel of the ladders.
@@ -481,7 +476,7 @@ class _Inliner:
         if not self.returns:
             return
         flat.registers[POINTER] = "b64"
-        flat.variables.append(stack_variable())
+        flat.variables.append(Variable(FRAMES, "local", STACK_BYTES, _ALIGN))
         like = next(item for item in flat.body if isinstance(item, Instr))
         start = [replace(like, parts=("mov", "u64"), operands=(Reg(POINTER), Sym(FRAMES)))]
         end = replace(like, parts=("ret",), operands=(), guard=None)

@@ -516,10 +516,6 @@ class Blame:
     hint: str = ""
 
 
-def _stores(module: ptxemu.Module, origins: ptxemu.Origins, name: str) -> list[str]:
-    return list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
-
-
 def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
     place = ", ".join(str(int(i)) for i in np.unravel_index(flat, shape))
     return f"{name}[{place}]"
@@ -558,7 +554,7 @@ def _never_written(
         first, count = _shown(name, got.shape, flat), int(left.sum())
         more = f" and {count - 1:,} more of its {left.size:,} elements" if count > 1 else ""
         verb = "were" if count > 1 else "was"
-        stores = _stores(module, origins, name)
+        stores = list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
         if not stores:
             return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
         # The line that wrote the element before the first one, or else behind the gap.
