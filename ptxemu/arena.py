@@ -124,11 +124,7 @@ def memory_for(
 
 
 def _taken(size: int, times: int, largest: tuple[int, str]) -> NDArray[np.uint8]:
-    """Memory for arrays, of which `times` as much is needed.
-
-    Raises:
-        ResourceError: there is less.
-    """
+    """Memory for arrays, of which `times` as much is needed; ResourceError: there is less."""
     left, need = room(), size * times
     with contextlib.suppress(MemoryError):
         if need <= left:

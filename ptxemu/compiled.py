@@ -170,11 +170,7 @@ OPCODES = frozenset(
 
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """The closure that runs one instruction.
-
-    Raises:
-        Fault: the instruction is not supported; names it with file and line.
-    """
+    """The closure that runs one instruction; Fault, with file and line: it is not supported."""
     try:
         return _closure(instr, ctx, site)
     except DAMAGE as error:

@@ -182,11 +182,7 @@ def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _enough_memory(kernel: str) -> Iterator[None]:
-    """What the block takes is there.
-
-    Raises:
-        ResourceError: it is not.
-    """
+    """What the block takes is there; ResourceError: it is not."""
     try:
         yield
     except MemoryError as error:

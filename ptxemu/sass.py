@@ -329,11 +329,7 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
 
 @contextmanager
 def _elf_of(cubin: bytes) -> Iterator[ELFFile]:
-    """A cubin that is read meanwhile.
-
-    Raises:
-        ValueError: this is no cubin, or a damaged one.
-    """
+    """A cubin that is read meanwhile; ValueError: this is no cubin, or a damaged one."""
     try:
         yield ELFFile(io.BytesIO(cubin))
     except (ELFError, struct.error, IndexError) as error:

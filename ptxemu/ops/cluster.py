@@ -200,11 +200,7 @@ class ClusterWait:
         self.instr, self.ctx = instr, ctx
 
     def ask(self, R: Registers, M: Mask) -> Array:  # noqa: ARG002
-        """How often the lanes have arrived.
-
-        Raises:
-            Fault: a lane waits that has not arrived.
-        """
+        """How often the lanes have arrived; Fault: a lane waits that has not arrived."""
         rt = self.ctx.rt
         own: Array = rt.cluster.arrivals.copy()
         idle = rt.lanes.full(M) & (own == 0)

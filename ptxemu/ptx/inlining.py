@@ -86,11 +86,7 @@ def _callees(module: Ptx, function: Function) -> set[str]:
 
 
 def recursive(module: Ptx, entry: Function) -> set[str]:
-    """The functions that a kernel calls and that can come to themselves.
-
-    Raises:
-        PtxError: it calls too many.
-    """
+    """Functions that a kernel calls and that can call themselves; PtxError: it calls too many."""
     calls: dict[str, set[str]] = {}
     left = [entry.name]
     while left:
@@ -574,11 +570,7 @@ class _Inliner:
 
 
 def entry_of(module: Ptx, kernel: str) -> Function:
-    """A kernel by its name in the PTX.
-
-    Raises:
-        PtxError: there is none.
-    """
+    """A kernel by its name in the PTX; PtxError: there is none."""
     entry = module.functions.get(kernel)
     if entry is None or not entry.entry:
         known = ", ".join(f.name for f in module.functions.values() if f.entry)

@@ -79,11 +79,7 @@ def _around(path: Path, hidden: list[Path]) -> Iterator[Path]:
 
 
 def required() -> None:
-    """Require a system that can restrict a compiler's files.
-
-    Raises:
-        MissingError: it cannot.
-    """
+    """Require a system that can restrict a compiler's files; MissingError: it cannot."""
     if _call(_CREATE, None, 0, 1) < 1:
         raise MissingError(
             "what a compiler reads cannot be limited on this system (it has no Landlock)",
@@ -129,11 +125,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def within(act: Callable[[], T], reading: Iterable[str], writing: str) -> T:
-    """Run `act` so that it, and its children, can open nothing else (`restrict`).
-
-    Raises:
-        OSError: the system cannot do so.
-    """
+    """Run `act` so that it, and its children, open nothing else (`restrict`); OSError: not here."""
 
     def closed() -> T:
         restrict(reading, writing)

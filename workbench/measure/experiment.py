@@ -125,11 +125,7 @@ class Experiment:
 
     @property
     def gpu(self) -> GpuEngine:
-        """The engine, which has a GPU.
-
-        Raises:
-            MissingError: it has none.
-        """
+        """The engine, which has a GPU; MissingError: it has none."""
         if not isinstance(self.engine, GpuEngine):
             raise MissingError(
                 f"this needs a GPU, which the engine {self.engine.name} does not have",
@@ -139,11 +135,7 @@ class Experiment:
 
     @property
     def device(self) -> str:
-        """The slug of the GPU that versions run on.
-
-        Raises:
-            KernelError, MissingError: there is none, or the launcher leads to none.
-        """
+        """The slug of the GPU that runs versions; KernelError, MissingError: there is none."""
         where = self.gpu.where
         if where.launcher:
             return describe(self.project, where).slug
@@ -496,11 +488,7 @@ class Failures:
         )
 
     def finish(self) -> None:
-        """Raise `ended`, if anything failed.
-
-        Raises:
-            WorkbenchError: the only error, or a summary that names what failed.
-        """
+        """Raise `ended`, if anything failed: the only error, or a summary that names each."""
         if error := self.ended():
             raise error
 

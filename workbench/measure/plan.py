@@ -36,11 +36,7 @@ class Combination(NamedTuple):
 
     @classmethod
     def of(cls, study: Study, version: Version, problem: Problem) -> Combination:
-        """Return a version on a problem, if it can do it.
-
-        Raises:
-            UnableError: it requires what the problem does not have.
-        """
+        """A version on a problem; UnableError: it requires what the problem does not have."""
         try:
             study.check_requirements(version, problem)
         except UsageError as error:
@@ -154,11 +150,7 @@ def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[C
 
 
 def to_time(study: Study, version: Version, name: str | None, every: bool) -> list[Combination]:
-    """A version on the problems to time: one, or all that are for profiling or sweeping.
-
-    Raises:
-        UsageError, UnableError: as `chosen`.
-    """
+    """A version on the problems to time: one, or all to profile or sweep; raises as `chosen`."""
     if not every:
         return chosen(study, version, name, "profile")[:1]
     found = {

@@ -185,11 +185,7 @@ def read_report(
 
 
 def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
-    """The launches of a report with their times, without the native reader.
-
-    Raises:
-        DataError: no report, cut short or damaged.
-    """
+    """Launches and their times, without the native reader; DataError: no report, or damaged."""
     with plain_report(path) as plain:
         return list_results(plain), read_container(plain, shown=path).session
 

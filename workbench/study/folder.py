@@ -266,11 +266,7 @@ class Study:
     # --- a version on a problem --------------------------------------------------
 
     def names(self, version: Version, problem: Problem) -> dict[str, int]:
-        """Parameters and integer defines, which the version's expressions may use.
-
-        Raises:
-            UsageError: a define hides a parameter.
-        """
+        """Parameters and integer defines of expressions; UsageError: a define hides a parameter."""
         parameters = self.parameters(problem)
         defines = defined_integers(version)
         for name in version.defines:
@@ -418,11 +414,7 @@ class StudyFacts(Record, frozen=True):
 
 
 def facts_of(study: Study) -> StudyFacts:
-    """The record of a study that was run.
-
-    Raises:
-        UsageError: study.py raised, or gave what it must not.
-    """
+    """The record of a study that was run; UsageError: study.py raised, or gave what it must not."""
     return StudyFacts(
         title=study.title,
         source=source_file("study.py", read_source(study.folder / "study.py")).sha256,

@@ -469,11 +469,7 @@ def _elements(study: str) -> dict[str, str]:
 
 
 def recorded_tables(study: str) -> dict[str, Any]:
-    """The constants of a ``study.py`` by name, as far as they can be read without running it.
-
-    Raises:
-        SyntaxError: it is no Python.
-    """
+    """The constants of a ``study.py`` by name, read without running it; SyntaxError: no Python."""
     tables = {}
     for node in ast.parse(study).body:
         if isinstance(node, ast.Assign):

@@ -473,11 +473,7 @@ def _check(
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:
-    """Return the check of a whole run, if it passed.
-
-    Raises:
-        KernelError: the result is wrong.
-    """
+    """Return the check of a whole run, if it passed; KernelError: the result is wrong."""
     check = emulation.check
     assert check is not None
     if not check.ok:

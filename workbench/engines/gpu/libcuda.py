@@ -169,11 +169,7 @@ class Driver:
         return module
 
     def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
-        """Return address and bytes of a variable of a module.
-
-        Raises:
-            DriverError: it has none of that name.
-        """
+        """Address and bytes of a module's variable; DriverError: it has none of that name."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call(
             "cuModuleGetGlobal_v2",

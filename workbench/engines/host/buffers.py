@@ -43,11 +43,7 @@ Array = NDArray[Any]
 
 
 def dtype_of(name: str) -> DType:
-    """Return the type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
-
-    Raises:
-        UsageError: there is no such type.
-    """
+    """Return the type of ``float16``, ``<f4`` or ``bfloat16``; UsageError: there is none."""
     if name == _BFLOAT16:
         import ml_dtypes
 

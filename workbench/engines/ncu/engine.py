@@ -472,11 +472,7 @@ class GpuEngine(Engine):
         )
 
     def command(self, subject: Subject, options: ProfileOptions) -> Command:
-        """Return the ncu command, with its job in place, but not run.
-
-        Raises:
-            MissingError: no room for the job.
-        """
+        """Return the ncu command, its job in place, not run; MissingError: no room for the job."""
         return self._run(subject, options).prepare()
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:
