@@ -99,10 +99,8 @@ def memory_for(
 ) -> GlobalMemory:
     """Global memory with copies of the caller's arrays, the module's variables and the driver's.
 
-    `unwritten` names the arrays that hold nothing yet.
-
-    Raises:
-        ResourceError: they are more than this process may take.
+    `unwritten` names the arrays that hold nothing yet. Raises ResourceError: they are more than
+    this process may take.
     """
     sizes = [*((array.nbytes, name) for name, array in buffers.items())]
     sizes += [(size, name) for name, size in DRIVER.items()]

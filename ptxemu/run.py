@@ -249,10 +249,8 @@ def run_interleaved(
 ) -> None:
     """Run blocks, which may wait for each other, in the order in which they start.
 
-    `resident`: as many are in flight at once, at most; 0: all.
-
-    Raises:
-        Fault: what the kernel does wrong; that its blocks wait for ever.
+    `resident`: as many are in flight at once, at most; 0: all. Raises Fault: what the kernel does
+    wrong; that its blocks wait for ever.
     """
     size = geometry.blocks_of_cluster
     each = max(1, _LANES // (geometry.warps * WARP * size)) * size

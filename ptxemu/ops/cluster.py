@@ -61,10 +61,8 @@ def shared_operand(
 ) -> Fetch:
     """What finds the spots that an operand points to, by an address generic or of shared memory.
 
-    `width` bytes must lie inside (0: whoever asks checks them).
-
-    Raises:
-        Fault: (when it runs) a lane points elsewhere.
+    `width` bytes must lie inside (0: whoever asks checks them). Raises Fault: (when it runs) a lane
+    points elsewhere.
     """
     slot, offset, known = ctx.address(operand)
     base = getattr(operand, "base", None)

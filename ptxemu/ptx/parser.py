@@ -702,10 +702,8 @@ def parse(
     """Parse a PTX module; the body of a function is read when it is first needed, if `lazy`.
 
     `functions` are what ptxas made of this text, line by line. `foreign` says whether a path is
-    that of a header, whose cost is its caller's.
-
-    Raises:
-        PtxError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.
+    that of a header, whose cost is its caller's. Raises PtxError: the text is not PTX as nvcc or
+    NVRTC write it; names the PTX line.
     """
     module = Ptx(foreign, assembled=Assembled(functions, foreign), room=_FEW + len(text))
     parser = _Parser(text, module)

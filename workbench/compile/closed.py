@@ -92,10 +92,7 @@ def restrict(reading: Iterable[str], writing: str) -> None:
     """From here on this thread, and all that it starts, opens nothing else; for good.
 
     `reading` are folders and files that may be read, and run, `writing` the folder that may be
-    written as well.
-
-    Raises:
-        OSError: the system cannot do so.
+    written as well. Raises OSError: the system cannot do so.
     """
     ruleset = _checked(_call(_CREATE, struct.pack("=Q", _ALL), 8, 0))
     try:

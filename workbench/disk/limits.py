@@ -159,10 +159,8 @@ def seconds(default: float) -> float:
 def memory() -> int:
     """Return the bytes that one compiler, or a version in the emulator, may take.
 
-    Half of the machine's memory, at least 4 GiB; or the user's value.
-
-    Raises:
-        UsageError: the variable that sets it is not a number.
+    Half of the machine's memory, at least 4 GiB; or the user's value. Raises UsageError: the
+    variable that sets it is not a number.
     """
     if (wanted := _setting(MEMORY_VARIABLE)) is not None:
         return math.ceil(wanted * MIB)

@@ -93,7 +93,7 @@ def scan(text: str, path: str = "") -> Source:
     lines = text.split("\n")
     if len(lines) > 1 and lines[-1] == "":
         lines.pop()
-    language = "python" if path.endswith(".py") else "cuda"
+    language: Language = "python" if path.endswith(".py") else "cuda"
     tokens: list[list[str]] = [[] for _ in lines] or [[]]
     comments: list[list[str]] = [[] for _ in tokens]
     row, last = 0, len(tokens) - 1

@@ -348,10 +348,8 @@ def compare(
     for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
     buffers around which the guard bytes changed. `special`: the reference may hold NaN and
     infinities, and the outputs must match them. Errors are the largest over the outputs, counts are
-    sums; unwritten elements are counted over the whole output even with `sample`.
-
-    Raises:
-        ValueError: the reference lacks an output, has another shape, or is not finite.
+    sums; unwritten elements are counted over the whole output even with `sample`. Raises
+    ValueError: the reference lacks an output, has another shape, or is not finite.
     """
     parts = []
     total_unwritten = 0

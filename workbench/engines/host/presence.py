@@ -185,10 +185,8 @@ def choose_gpus(text: str) -> list[Gpu]:
 def choose_hosts(options: RunOptions) -> list[Where]:
     """Choose where to run on several GPUs of this host: one entry a model, in their order.
 
-    A model is measured by itself: its times are kept in a folder of their own.
-
-    Raises:
-        MissingError, UsageError: as `choose_where` and `choose_gpus`.
+    A model is measured by itself: its times are kept in a folder of their own. Raises MissingError,
+    UsageError: as `choose_where` and `choose_gpus`.
     """
     if not options.gpus:
         return [choose_where(options)]
