@@ -43,11 +43,7 @@ Array = NDArray[Any]
 
 
 def dtype_of(name: str) -> DType:
-    """Return the type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
-
-    Raises:
-        UsageError: there is no such type.
-    """
+    """Return the type of ``float16``, ``<f4`` or ``bfloat16``; UsageError: there is none."""
     if name == _BFLOAT16:
         import ml_dtypes
 
@@ -361,10 +357,8 @@ def compare(
     for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
     buffers around which the guard bytes changed. `special`: the reference may hold NaN and
     infinities, and the outputs must match them. Errors are the largest over the outputs, counts are
-    sums; unwritten elements are counted over the whole output even with `sample`.
-
-    Raises:
-        ValueError: the reference lacks an output, has another shape, or is not finite.
+    sums; unwritten elements are counted over the whole output even with `sample`. Raises
+    ValueError: the reference lacks an output, has another shape, or is not finite.
     """
     parts = []
     total_unwritten = 0
