@@ -126,6 +126,11 @@ class Reading(NamedTuple):
         """``≈`` before a value that was derived or estimated, wherever it is shown."""
         return "≈" if self.derived or (self.value and self.ncu.startswith(MACHINE)) else ""
 
+    @property
+    def text(self) -> str:
+        """The value, formatted, behind its mark."""
+        return f"{self.mark}{quantity(self.value, self.unit)}"
+
 
 #: Follows the title of a derived counter, wherever it is shown; and of an estimated one.
 DERIVED, ESTIMATED = N_(" (derived)"), N_(" (estimated)")
@@ -146,6 +151,11 @@ class Missing(NamedTuple):
 
     reason: str
     undefined: bool = False
+
+    @property
+    def text(self) -> str:
+        """An em dash, where a value would stand."""
+        return quantity(None)
 
 
 class Catalog:

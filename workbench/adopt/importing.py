@@ -20,7 +20,7 @@ from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import Project, find_project
-from workbench.session.reports import load_report
+from workbench.session.targets import load_report
 from workbench.session.workspace import Selection, Workspace, is_capture
 from workbench.specs import Version
 from workbench.store import device_slug

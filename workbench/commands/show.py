@@ -102,19 +102,7 @@ def _print(found: Target, everything: bool, format_: str) -> None:
         write((show_csv if format_ == "csv" else show_markdown)(profile))
     else:
         from workbench.views.terminal.console import print_view, width
-        from workbench.views.terminal.show import show_view
 
-        print_view(
-            show_view(
-                profile,
-                label=found.name,
-                title=found.version.title if found.version else "",
-                timing=found.timing,
-                baseline=found.baseline,
-                notes=found.notes,
-                everything=everything,
-                width=width(),
-            )
-        )
+        print_view(found.view(width(), everything=everything))
         for line in found.tuned:
             say(line)

@@ -75,7 +75,6 @@ def command(
 
 
 def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
-    """One line of the table."""
     check = judged.check
     worst = ""
     if check is not None and check.worst is not None:
