@@ -191,11 +191,7 @@ class Catalog:
         return counter_id in self._by_id
 
     def __getitem__(self, counter_id: str) -> Counter:
-        """Return the counter of that id.
-
-        Raises:
-            UsageError: no such id; the hint names the nearest ones.
-        """
+        """Return the counter of that id; UsageError: none, with the nearest ones in the hint."""
         counter = self._by_id.get(counter_id)
         if counter is None:
             from difflib import get_close_matches
