@@ -278,7 +278,6 @@ class Mistake(NamedTuple):
     right: str
     wrong: str
     says: str
-    slow: bool = False
 
 
 # fmt: off
@@ -299,15 +298,15 @@ MISTAKES: dict[str, list[Mistake]] = {
         # The fifth filter of a thread is sixteen further, not four: others store there.
         Mistake("v16", "tile", "float4*>(to + f * plane)", "float4*>(to + i * plane)", "race"),
         # The small term of the filters left out, and sums used before they are there.
-        Mistake("v13", "moat", "part, A + 4, B, false", "part, A, B, false", "wrong result", True),
-        Mistake("v13", "moat", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait", True),
+        Mistake("v13", "moat", "part, A + 4, B, false", "part, A, B, false", "wrong result"),
+        Mistake("v13", "moat", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait"),
         # A stage filled again while products read it.
-        Mistake("v13", "moat", "wait(&empty[stage], phase);", "", "race", True),
+        Mistake("v13", "moat", "wait(&empty[stage], phase);", "", "race"),
         # The first window starts without its padding, or where no step leads.
-        Mistake("v13", "moat", "/ OW * U - P", "/ OW * U", "wrong result", True),
-        Mistake("v13", "strided_tiles", "first % OW * V - Q", "first % OW - Q", "wrong result", True),
+        Mistake("v13", "moat", "/ OW * U - P", "/ OW * U", "wrong result"),
+        Mistake("v13", "strided_tiles", "first % OW * V - Q", "first % OW - Q", "wrong result"),
         # Powers of two that are never taken back.
-        Mistake("v14", "moat", "K, plane, w_power);", "K, plane);", "wrong result", True),
+        Mistake("v14", "moat", "K, plane, w_power);", "K, plane);", "wrong result"),
     ],
     "conv2d_direct": [
         # An off-by-one halo: the last row of the tile is never loaded.
@@ -377,8 +376,8 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("v9", "c5_k7_w33", "int channels = min(8, C - c)", "int channels = 8", "out of bounds"),
         Mistake("v10", "c3_k6_w133", "if (c + 1 < C) write_taps(c + 1);", "", "uninitialized"),
         Mistake("v10", "p4_q8", "one_odd + 8 * two_odd + m[5]", "one_odd + 8 * two_odd", "wrong result"),
-        Mistake("v11", "c13_k7_w28", "if (begin > 0) __syncthreads();", "", "race", True),
-        Mistake("v11", "c13_k7_w28", "parity ^= 1", "parity ^= 0", "never completes", True),
+        Mistake("v11", "c13_k7_w28", "if (begin > 0) __syncthreads();", "", "race"),
+        Mistake("v11", "c13_k7_w28", "parity ^= 1", "parity ^= 0", "never completes"),
     ],
     "scale_add": [
         Mistake("v4", "r33_c65", "const int vectors = n / 4;", "const int vectors = (n + 3) / 4;", "out of bounds"),
@@ -407,15 +406,15 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("v10", "m33_n65_k17", "min(block_col + b_col, N - WIDTH)", "block_col + b_col", "out of bounds"),
         # The small term of A left out, a stage filled again while products read it, sums that
         # are used before they are there.
-        Mistake("v11", "M=3 N=5 K=16", "part, A + 4, B, false", "part, A, B, false", "wrong result", True),
-        Mistake("v11", "M=3 N=5 K=80", "wait(&empty[stage], phase);", "", "race", True),
-        Mistake("v11", "M=3 N=5 K=16", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait", True),
+        Mistake("v11", "M=3 N=5 K=16", "part, A + 4, B, false", "part, A, B, false", "wrong result"),
+        Mistake("v11", "M=3 N=5 K=80", "wait(&empty[stage], phase);", "", "race"),
+        Mistake("v11", "M=3 N=5 K=16", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait"),
         # The other block has not read this stage yet.
-        Mistake("v12", "M=3 N=5 K=80", "init(&empty[i], 4)", "init(&empty[i], 2)", "never completes", True),
-        Mistake("v14", "M=3 N=8 K=70", "at_block(&ring[i], block)", "at_block(&ring[i], 0)", "wrong result", True),
+        Mistake("v12", "M=3 N=5 K=80", "init(&empty[i], 4)", "init(&empty[i], 2)", "never completes"),
+        Mistake("v14", "M=3 N=8 K=70", "at_block(&ring[i], block)", "at_block(&ring[i], 0)", "wrong result"),
         # The other blocks' sums may not be there yet.
-        Mistake("v14", "M=3 N=8 K=70", "    cluster_barrier();\n", "", "race", True),
-        Mistake("v15", "M=3 N=8 K=70", "load_a(next, 0);", "load_a(stage, 0);", "race", True),
+        Mistake("v14", "M=3 N=8 K=70", "    cluster_barrier();\n", "", "race"),
+        Mistake("v15", "M=3 N=8 K=70", "load_a(next, 0);", "load_a(stage, 0);", "race"),
     ],
 }
 
