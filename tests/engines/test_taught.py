@@ -195,7 +195,13 @@ def judged(root: Path, version: str, problem: str) -> WorkbenchError | None:
     return None
 
 
-@pytest.mark.parametrize("name", BUGS)
+#: Those that the quick tests try.
+QUICK = {"matmul/v1", "matmul/v5", "matmul/v7", "matmul/v8", "blur/v3", "blur/v5", "blur/v7"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in BUGS]
+)
 def test_a_bug_of_a_first_course_is_found_and_its_hint_mends_it(name: str, tmp_path: Path) -> None:
     bug, (study, version) = BUGS[name], name.split("/")
     shutil.copytree(TAUGHT, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("profiles"))
