@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from workbench.compile import build as buildlog
 from workbench.compile import compilers, host
 from workbench.compile.build import BuildResult, build
-from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
+from workbench.compile.compilers import neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import KernelResources, SourceFile
 from workbench.project import Project, cache_folder, find_project
@@ -617,16 +617,6 @@ def test_paths_become_neutral(path: str, expected: str) -> None:
     assert neutral_path(path, Path("/sand/box"), toolkit) == expected
     ptx = f'\t.file\t1 "{path}", 123, 456\n\t.loc 1 2 3\n'
     assert neutral_ptx(ptx, Path("/sand/box"), toolkit) == ptx.replace(path, expected)
-
-
-def test_a_cubin_keeps_its_length() -> None:
-    cubin = b"\x7fELF\0/sand/box/kernels/s/../common\0/sand/box/cuda\0\x01/sand/box\0end"
-    plain = neutral_cubin(cubin, Path("/sand/box"))
-    assert len(plain) == len(cubin)
-    assert b"sand" not in plain
-    assert b"\0kernels/common///" in plain
-    assert b"\0cuda///" in plain
-    assert plain.endswith(b"\0end")
 
 
 def test_flags_as_nvrtc_knows_them() -> None:
