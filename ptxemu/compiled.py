@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxemu.errors import DAMAGE, Unsupported
 from ptxemu.faults.asynchrony import is_asynchronous
 from ptxemu.faults.stores import WriterLog, orders_blocks
-from ptxemu.faults.watching import orders_warp
+from ptxemu.faults.watching import orders_warp, stores_fragment
 from ptxemu.ops import (
     access,
     arithmetic,
@@ -170,11 +170,7 @@ OPCODES = frozenset(
 
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """The closure that runs one instruction.
-
-    Raises:
-        Fault: the instruction is not supported; names it with file and line.
-    """
+    """The closure that runs one instruction; Fault, with file and line: it is not supported."""
     try:
         return _closure(instr, ctx, site)
     except DAMAGE as error:
@@ -185,11 +181,6 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 #: What ends a block whose lanes wait for something else than their own block: they `ask` for it,
 #: and their registers are not looked at again.
 Wait = mbarrier.PhaseWait | cluster.ClusterWait
-
-
-def wait_of(instr: Instr, ctx: Context) -> Wait:
-    """What a block ends with whose lanes wait for an mbarrier or for their cluster."""
-    return (mbarrier.PhaseWait if instr.op == "mbarrier" else cluster.ClusterWait)(instr, ctx)
 
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
@@ -320,6 +311,14 @@ def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
     return settling
 
 
+def _after(act: Callable[[Mask], object], run: Run) -> Run:
+    def both(R: Registers, M: Mask) -> object:
+        act(M)
+        return run(R, M)
+
+    return both
+
+
 def _ordered(rt: Runtime, mask: Mask) -> None:
     """Lanes of warps have run together what orders them."""
     for watcher in (rt.watcher, rt.stores):
@@ -404,7 +403,8 @@ class CompiledKernel:
             site = sites[id(instr)]
             run = closure(instr, self.ctx, site)
             if self.rt.check and orders_warp(instr):
-                run = then(run, partial(_ordered, self.rt))
+                order = partial(_ordered, self.rt)
+                run = _after(order, run) if stores_fragment(instr) else then(run, order)
             if self.rt.check and orders_blocks(instr):
                 run = then(run, partial(_met, self.rt))
             names = instr.writes
@@ -443,7 +443,9 @@ class CompiledKernel:
             code.guard = self.ctx.register(last.guard.name)
             code.negated = last.guard.negated
         if code.block.kind == "wait":
-            code.wait = wait_of(last, self.ctx)
+            code.wait = (mbarrier.PhaseWait if last.op == "mbarrier" else cluster.ClusterWait)(
+                last, self.ctx
+            )
         if code.block.kind == "switch":
             code.selector = self.ctx.slot(last.operands[0], 4)
         if code.block.kind == "barrier":

@@ -198,11 +198,7 @@ def _handle(number: int) -> int:
 
 
 def _bound(launch: KernelLaunch, arena: GlobalMemory) -> dict[int, Bound]:
-    """The launch's textures by their handles.
-
-    Raises:
-        LaunchError: one reaches beyond its array.
-    """
+    """The launch's textures by their handles; LaunchError: one reaches beyond its array."""
     found = {}
     for handle, (texture, start) in launch.textures.items():
         array = arena.allocation_of(start)

@@ -182,11 +182,7 @@ def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _enough_memory(kernel: str) -> Iterator[None]:
-    """What the block takes is there.
-
-    Raises:
-        ResourceError: it is not.
-    """
+    """What the block takes is there; ResourceError: it is not."""
     try:
         yield
     except MemoryError as error:
@@ -253,10 +249,8 @@ def run_interleaved(
 ) -> None:
     """Run blocks, which may wait for each other, in the order in which they start.
 
-    `resident`: as many are in flight at once, at most; 0: all.
-
-    Raises:
-        Fault: what the kernel does wrong; that its blocks wait for ever.
+    `resident`: as many are in flight at once, at most; 0: all. Raises Fault: what the kernel does
+    wrong; that its blocks wait for ever.
     """
     size = geometry.blocks_of_cluster
     each = max(1, _LANES // (geometry.warps * WARP * size)) * size

@@ -50,6 +50,11 @@ def orders_warp(instr: Instr) -> bool:
     return instr.op in _TOGETHER
 
 
+def stores_fragment(instr: Instr) -> bool:
+    """Does a warp store a matrix, which its lanes must not read before they are ordered?"""
+    return instr.op == "stmatrix" or (instr.op == "wmma" and "store" in instr.parts)
+
+
 def is_weak(instr: Instr) -> bool:
     """Is it a plain access, of which the compiler may think that no other lane looks on?"""
     return _STRONG.isdisjoint(instr.parts)
@@ -204,7 +209,12 @@ class SharedWatcher:
         widths = [site.width for site in sites if site.space in ("shared", "generic")]
         self.grain = min([4, *(width for width in widths if width)])
         self.number = {id(site): index for index, site in enumerate(sites)}
-        self.weak = {id(site): is_weak(site.instr) for site in sites}
+        # To the lanes of a warp `volatile` promises no order either, since compute capability 7.
+        self.weak = {
+            id(site): stores_fragment(site.instr)
+            or (_STRONG - {"volatile"}).isdisjoint(site.instr.parts)
+            for site in sites
+        }
         self.rows = 1
         shape = (1, -(-size // self.grain))
         self.written = np.zeros(shape, np.bool_)

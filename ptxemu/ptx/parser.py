@@ -122,11 +122,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _integer_of(text: str) -> int:
-    """A decimal, hexadecimal, octal or binary literal.
-
-    Raises:
-        ValueError: not an integer, or wider than 64 bits, which ptxas refuses.
-    """
+    """A literal, hexadecimal, octal, binary or decimal; ValueError: none, or wider than 64 bits."""
     if len(text) > _LONGEST:
         raise ValueError(text[:_LONGEST])
     octal = text[0] == "0" and text[1:2].isdigit()
@@ -694,11 +690,7 @@ class _Parser(Cursor):
 
 
 def _read_body(module: Ptx, body: Token, function: Function) -> None:
-    """Parse the body of a function.
-
-    Raises:
-        PtxError: it is damaged.
-    """
+    """Parse the body of a function; PtxError: it is damaged."""
     parser = _Parser(body.text, module, body)
     with parser.damaged():
         parser.body(function)
@@ -710,10 +702,8 @@ def parse(
     """Parse a PTX module; the body of a function is read when it is first needed, if `lazy`.
 
     `functions` are what ptxas made of this text, line by line. `foreign` says whether a path is
-    that of a header, whose cost is its caller's.
-
-    Raises:
-        PtxError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.
+    that of a header, whose cost is its caller's. Raises PtxError: the text is not PTX as nvcc or
+    NVRTC write it; names the PTX line.
     """
     module = Ptx(foreign, assembled=Assembled(functions, foreign), room=_FEW + len(text))
     parser = _Parser(text, module)

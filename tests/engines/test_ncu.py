@@ -182,9 +182,9 @@ def test_the_default_collection_covers_the_catalog() -> None:
     from workbench.engines.ncu import collection
 
     options = Collection()
-    assert options.chosen_sections == collection.default_sections()
+    assert options.chosen_sections == collection.default_collection()[0]
     asked = set(options.chosen_metrics)
-    delivered = collection.delivered()
+    _, delivered = collection.default_collection()
     for counter in catalog():
         if counter.names:
             assert asked & set(counter.names) or delivered & set(counter.names), counter.id

@@ -239,6 +239,14 @@ def test_fault(cuda: Compile, name: str) -> None:
         judged(cuda, right)
 
 
+@pytest.mark.parametrize(
+    "name", ["a neighbour's store", "a neighbour's load", "half a warp's store"]
+)
+def test_volatile_orders_no_lanes(cuda: Compile, name: str) -> None:
+    body = FAULTS[name].body.replace("__shared__ float", "__shared__ volatile float")
+    fails(cuda, body, "shared-memory race in a warp")
+
+
 RIGHT = [
     "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncthreads();\n"
     "y[threadIdx.x] = t[63 - threadIdx.x];",
@@ -252,8 +260,8 @@ RIGHT = [
     "atomicAdd(&h[threadIdx.x % 4], 1);\n__syncthreads();\ny[threadIdx.x] = h[threadIdx.x % 4];",
     "__shared__ float t[64];\nt[threadIdx.x] = 1;\n__syncwarp();\n"
     "y[threadIdx.x] = t[threadIdx.x ^ 1];\n__syncwarp();\nt[threadIdx.x ^ 1] = 2;",
-    "__shared__ volatile float t[64];\nt[threadIdx.x] = 1;\n"
-    "if (threadIdx.x % 32 < 16) t[threadIdx.x] += t[threadIdx.x + 16];\n"
+    "__shared__ volatile float t[64];\nt[threadIdx.x] = 1;\n__syncwarp();\n"
+    "if (threadIdx.x % 32 < 16) t[threadIdx.x] += t[threadIdx.x + 16];\n__syncwarp();\n"
     "if (threadIdx.x % 32 < 8) t[threadIdx.x] += t[threadIdx.x + 8];\n"
     "y[threadIdx.x] = t[threadIdx.x];",
     # Two warps, and lanes of one, clear a word twice.

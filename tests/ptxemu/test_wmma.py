@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from ptxemu import Fault
 from ptxemu.ptx.instructions import Ptx
 from ptxemu.sass import Sign
 from tests.ptxemu.conftest import Compile, execute
@@ -132,3 +133,38 @@ def test_a_product_is_right_and_its_accesses_are_the_machines(module: Ptx, name:
         if row.instr.op == "wmma" and row.instr.parts[1] != "mma"
     }
     assert asked == {line: machine[line] for line in asked}
+
+
+STORED = """
+extern "C" __global__ void k(float* y) {
+  __shared__ float c[256];
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;
+  wmma::fill_fragment(f, 1.0f);
+  wmma::store_matrix_sync(c, f, 16, wmma::mem_row_major);
+  BETWEEN
+  for (int i = threadIdx.x; i < 256; i += 32) y[i] = c[READ];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "read", "fault"),
+    [
+        ("", "i", True),
+        ("", "255 - i", True),
+        ("wmma::store_matrix_sync(c, f, 16, wmma::mem_row_major);", "i", True),
+        ("__syncwarp();", "i", False),
+        ("__syncthreads();", "i", False),
+        ("wmma::load_matrix_sync(f, c, 16, wmma::mem_row_major);", "i", False),
+    ],
+)
+def test_a_stored_matrix_is_read_behind_an_order(
+    cuda: Compile, between: str, read: str, fault: bool
+) -> None:
+    text = HEAD + STORED.replace("BETWEEN", between).replace("READ", read)
+    given = {"y": np.zeros(256, "f4")}
+    if fault:
+        with pytest.raises(Fault, match=r"race in a warp: .* without a __syncwarp"):
+            execute(cuda(text), "k", given, ["y"], check=True)
+    else:
+        execute(cuda(text), "k", given, ["y"], check=True)

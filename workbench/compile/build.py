@@ -144,24 +144,19 @@ def warnings(log: str) -> str:
 
 def remarks(made: Build, kernels: Collection[str]) -> Iterator[str]:
     """Yield what ptxas did to some kernels of a build that its author should know."""
-    for each in made.resources:
-        if each.name not in kernels:
-            continue
+    for each in (each for each in made.resources if each.name in kernels):
+        name, body = own_name(each.name), entry_text(made.ptx, each.name)
         if each.spill_stores or each.spill_loads:
             yield (
-                f"{own_name(each.name)}: ptxas spills registers to local memory: "
-                f"{each.spill_stores:,} bytes stored and {each.spill_loads:,} loaded a thread"
+                f"{name}: ptxas spills registers to local memory: {each.spill_stores:,} bytes "
+                f"stored and {each.spill_loads:,} loaded a thread."
             )
-        body = entry_text(made.ptx, each.name)
-        declared = sum(map(int, _DECLARED.findall(body)))
-        if "enable_smem_spilling" in body and each.static_shared > declared:
-            yield (
-                f"{own_name(each.name)}: ptxas spills registers to shared memory: "
-                f"{each.static_shared - declared:,} bytes a block"
-            )
-    for code, words, name in dict.fromkeys(_REMARK.findall(made.log)):
-        if not name or name in kernels:
-            yield f"{own_name(name or next(iter(kernels)))}: {words} (ptxas, {code})"
+        shared = each.static_shared - sum(map(int, _DECLARED.findall(body)))
+        if shared > 0 and "enable_smem_spilling" in body:
+            yield f"{name}: ptxas spills registers to shared memory: {shared:,} bytes a block."
+    for code, words, symbol in dict.fromkeys(_REMARK.findall(made.log)):
+        if not symbol or symbol in kernels:
+            yield f"{own_name(symbol or next(iter(kernels)))}: {words} (ptxas, {code})."
 
 
 def _quoted(diagnostic: Diagnostic, texts: dict[str, list[str]]) -> str:

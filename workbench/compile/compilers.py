@@ -419,10 +419,8 @@ def ask(
 ) -> dict[str, object]:
     """Ask a compiler's child process; ``missing`` in its answer says why there is none.
 
-    `request` is sent to it as JSON; `limit`: when it is ended.
-
-    Raises:
-        StoppedError: it took more time or memory than it may.
+    `request` is sent to it as JSON; `limit`: when it is ended. Raises StoppedError: it took more
+    time or memory than it may.
     """
     start = own_module(module, cwd=folder, env=env)
     done = _run(start.argv, start.cwd, start.env, limit, json.dumps(request))
@@ -462,11 +460,8 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc where it is, else NVRTC; or the one that is named.
 
-    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`.
-
-    Raises:
-        MissingError: not here; says how to get one and what works without. Or this system
-            cannot limit what it reads.
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`. Raises MissingError: not
+    here; says how to get one and what works without. Or this system cannot limit what it reads.
     """
     if closed_to is not None:
         closed.required()

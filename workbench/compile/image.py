@@ -127,11 +127,7 @@ def fits(image: str, chip: str) -> bool:
 
 
 def check_fits(version: Version, image: str, chip: str) -> None:
-    """Refuse a chip that cannot run the image.
-
-    Raises:
-        MissingError: it was made for another one.
-    """
+    """Refuse a chip that cannot run the image; MissingError: it was made for another one."""
     if not fits(image, chip):
         raise MissingError(
             f"{version.id} is machine code for {image}, which an {chip} does not run",

@@ -177,11 +177,8 @@ def _damaged(path: Path, why: str) -> DataError:
 def read_container(path: Path, *, shown: Path | None = None) -> Container:
     """Check that `path` is a whole report and read its frame.
 
-    Messages name `shown`, where `path` is a temporary copy.
-
-    Raises:
-        DataError: no report, or one that was cut short or damaged; the message names
-            the expected and the found size.
+    Messages name `shown`, where `path` is a temporary copy. Raises DataError: no report, or one
+    that was cut short or damaged; the message names the expected and the found size.
     """
     shown = shown or path
     if path.is_dir():

@@ -56,11 +56,7 @@ class ListedResult(Record, frozen=True):
 
 
 def list_results(path: Path) -> list[ListedResult]:
-    """List every result of a report that is not compressed, in the reader's order.
-
-    Raises:
-        DataError: cut short or damaged.
-    """
+    """List a plain report's results, in the reader's order; DataError: cut short or damaged."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return list(_walk(data, path))

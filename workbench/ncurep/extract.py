@@ -31,6 +31,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from workbench.disk.limits import MIB, ByteLimit
 from workbench.disk.writing import private_folder
 from workbench.model import (
     Capture,
@@ -438,14 +439,15 @@ def _passes(launches: list[Launch]) -> int:
 def _limit_memory(size: int) -> None:
     """Keep a damaged length field from taking the machine's memory, and cores off the disk.
 
-    Whole reports took less than 150 MB plus 40 times their size.
+    Whole reports took less than 150 MB plus 40 times their size; libraries do not count.
     """
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # POSIX only
 
-        limit = (4 << 30) + 100 * size
+        limit = ByteLimit("reading a report", 512 * MIB + 64 * size).bytes
         # The next report may be larger: only what holds now is lowered.
-        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

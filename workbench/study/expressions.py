@@ -211,11 +211,8 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
     """The value of an integer expression. A comparison gives 0 or 1.
 
     `expression` is, for example, ``cdiv(M, 128)``; `where` is the place for the message,
-    ``kernels/sgemm/v3_padded.cu:7: grid``.
-
-    Raises:
-        UsageError: not integer arithmetic, an unknown name (the nearest one is
-            named), a division by zero, or a value beyond 63 bits.
+    ``kernels/sgemm/v3_padded.cu:7: grid``. Raises UsageError: not integer arithmetic, an unknown
+    name (the nearest one is named), a division by zero, or a value beyond 63 bits.
     """
     with _shown(expression, where):
         tree = _parse(expression)

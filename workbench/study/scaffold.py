@@ -173,10 +173,8 @@ def write_study(
 
     `make` gives the texts of the study's files by name, and all are read before one is written. It
     gets the folder that becomes the study's, and may put recorded data in there. Gives the paths
-    that were written, relative to the project.
-
-    Raises:
-        UsageError: the name cannot be one, or is taken; or a text is not valid in its file.
+    that were written, relative to the project. Raises UsageError: the name cannot be one, or is
+    taken; or a text is not valid in its file.
     """
     check_study_name(name)
     check_study_free(project, name, f"To add a version to it: workbench new v1 --study {name}.")
@@ -469,11 +467,7 @@ def _elements(study: str) -> dict[str, str]:
 
 
 def recorded_tables(study: str) -> dict[str, Any]:
-    """The constants of a ``study.py`` by name, as far as they can be read without running it.
-
-    Raises:
-        SyntaxError: it is no Python.
-    """
+    """The constants of a ``study.py`` by name, read without running it; SyntaxError: no Python."""
     tables = {}
     for node in ast.parse(study).body:
         if isinstance(node, ast.Assign):
@@ -526,12 +520,9 @@ def start_version(
 
     `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: "": to be
     filled in. `change` is the difference from its parent. `text` is the whole file, or its code
-    alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted
-    kernel in Triton.
-
-    Raises:
-        UsageError: the name is no version's name, or the number is taken, or the study cannot
-            be read with it; then the file is not there.
+    alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted kernel
+    in Triton. Raises UsageError: the name is no version's name, or the number is taken, or the
+    study cannot be read with it; then the file is not there.
     """
     match = VERSION_NAME.match(name)
     if match is None:

@@ -59,11 +59,8 @@ _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
     """Hold arguments against the parameters that kernels were compiled with.
 
-    Kernels that `ptx`, the compiled code, lacks are skipped.
-
-    Raises:
-        UsageError: there are more or fewer arguments than parameters, or one is of another size;
-            at the line of `args`.
+    Kernels that `ptx`, the compiled code, lacks are skipped. Raises UsageError: there are more or
+    fewer arguments than parameters, or one is of another size; at the line of `args`.
     """
     for launch in launches:
         wanted, kinds = parameter_bytes(ptx, launch.kernel), _kinds(ptx, launch.kernel)

@@ -1,7 +1,8 @@
 """Discard choices that cannot run, or are wrong, before a GPU is asked.
 
 Each is compiled, held against the chip's limits and verified on a small problem; a sample of its
-blocks is counted, and counts and the chip's peaks give a bound below its time, and an estimate.
+blocks is counted, and counts and the chip's peaks give an estimate of its time: an order, and no
+reason to pass a choice over on a GPU.
 """
 
 from __future__ import annotations
@@ -56,10 +57,9 @@ _ENOUGH_WARPS = 0.25
 _COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", "instructions")
 #: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
-#: Metrics of a unit's cycles begin so; standard errors of a sample that a bound leaves for chance.
-_CYCLES, _ERRORS = "ptx__bound_cycles_", 3.0
-#: Units of which no bound is certain, and instructions whose results any memory or lane decides.
-_UNSURE = ("device_memory", "atomics")
+#: Metrics of a unit's cycles begin so.
+_CYCLES = "ptx__bound_cycles_"
+#: Instructions whose results any memory or lane decides.
 _ANY = ("ld", "ldu", "atom", "tex", "shfl", "vote", "match", "activemask", "elect", "call")
 
 
@@ -94,7 +94,6 @@ class Sieve:
         self._slow = False  # the smallest problem takes the emulator too long
         same = [each.device for each in map(chip, chips()) if device_slug(each.name) == device]
         self._device = same[0] if same else device_of(arch)
-        self._certain = bool(same) or self._device.slug == device  # a bound is of that chip
         self._chip = chip_for(self._device)
 
     def sift(
@@ -183,10 +182,10 @@ class Sieve:
         return None
 
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
-        """The trial with its bound and the estimate, where the emulator can count it.
+        """The trial with its estimate, where the emulator can count it.
 
-        Where that takes long, choices are counted on a smaller problem instead: then there is no
-        bound, and the estimate is scaled by the work.
+        Where that takes long, choices are counted on a smaller problem instead, and the estimate
+        is scaled by the work.
         """
         study, problem = self._runner.study, subject.problem
         loss = self._loss(subject)
@@ -200,8 +199,7 @@ class Sieve:
         with contextlib.suppress(UsageError):
             small = self._runner.subject(*Combination.of(study, version, self._smaller))
             work = study.flops(problem) / max(study.flops(self._smaller), 1)
-            found = self._estimated(replace(trial, estimate=None), small, loss, work)
-            return replace(found, bound_s=trial.bound_s)
+            return self._estimated(replace(trial, estimate=None), small, loss, work)
         return replace(trial, estimate=None)
 
     def _loss(self, subject: Subject) -> list[float]:
@@ -223,7 +221,7 @@ class Sieve:
     def _estimated(
         self, trial: Trial, subject: Subject, loss: Sequence[float], work: float
     ) -> Trial:
-        """Add `Trial.bound_s`, `Trial.estimate` and counts from a subject to the trial.
+        """Add `Trial.estimate` and counts from a subject to the trial.
 
         `loss` is `_loss` of each counted launch, `work` the factor from the subject's work to the
         trial's.
@@ -239,26 +237,19 @@ class Sieve:
         built, sms, clock = built_of(subject), self._device.sms, self._device.sm_clock
         moved = subject.study.bytes(subject.problem)
         launches = launch_records(done.counts, built, done.module, self._device, moved)
-        bound = estimate = longest = 0.0
+        estimate = longest = 0.0
         facts = trial.facts
-        certain = self._certain
         for place, launch in enumerate(launches):
             known = _number(launch, "ptx__bound_cycles") is not None
             if not known or not clock or len(loss) != len(launches):
                 return trial
             units = _units(launch)
             units["atomics"] = _meeting(done.counts[place])
-            # Caches may spare the memory its part, and a sample its blocks that do less.
-            least = max(cycles for unit, cycles in units.items() if unit not in _UNSURE)
-            off = _ERRORS * max(done.counts[place].error.values(), default=0.0)
-            bound += least * max(0.0, 1 - off) / clock
-            certain = certain and launch.by_timing is None
             took = _together(launch, units, sms) / clock * loss[place] * work
             if took > longest:
                 longest, facts = took, trial.facts | _counts(launch, units, work, clock)
             estimate += took
-        least_s = bound if certain and bound else None
-        return replace(trial, bound_s=least_s, estimate=estimate or None, facts=facts)
+        return replace(trial, estimate=estimate or None, facts=facts)
 
     def _sibling(self, version: Version) -> Problem | None:
         """A smaller problem that is large enough to tell choices apart; None: there is none."""

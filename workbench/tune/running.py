@@ -1,9 +1,8 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference where they may be the best, unless their bound already lies above
-the best time. Those that may be the best then race in turns, with the stopping rule of
-`workbench time`. Each trial is kept as it ends.
+and compared with the reference where they may be the best. Those then race in turns, with the
+stopping rule of `workbench time`. Each trial is kept as it ends.
 """
 
 from __future__ import annotations
@@ -80,8 +79,6 @@ _TOGETHER, _TENTH, _FEW = 16, 10, 4
 _PATIENCE, _BETTER = 4, 0.01
 #: Most that race in turns.
 _MOST_RACING = 12
-#: A bound rests on an estimate of machine instructions, and on the clock of a data sheet.
-_BOUND_SURE = 0.9
 #: A choice alone: as few samples as have an interval, and a graph where a launch is short. The
 #: clock is not waited for long: those whose times lie near each other take turns afterwards.
 _ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, settle_s=1.0, graph_below_s=50e-6)
@@ -325,20 +322,10 @@ class Tuner:
             self._keep(replace(each.trial, fate="not run", why=why))
 
     def _screen(self, space: Space, sifted: Sequence[Sifted]) -> None:
-        """Check and time choices, each alone; those whose bound is above the best are spared."""
-        best = self._best(space)
-        todo = []
-        for each in sifted:
-            bound = each.trial.bound_s
-            if best is not None and bound is not None and bound * _BOUND_SURE > best:
-                least, took = quantity(bound, "s"), quantity(best, "s")
-                words = f"it takes at least {least} by its counts; the best takes {took}"
-                self._not_run([each], words)
-            else:
-                todo.append(each)
+        """Check and time choices, each alone."""
         self._on_gpu(
-            [[each] for each in todo],
-            replace(_ALONE, ceiling_s=best),
+            [[each] for each in sifted],
+            replace(_ALONE, ceiling_s=self._best(space)),
             lambda field, ending: self._alone(field[0], ending),
         )
         self._say_best(space)
@@ -459,7 +446,7 @@ class Tuner:
         for each in self._of(space):
             if each.fate == "dropped" and each.verified:
                 self._keep(replace(each, fate="timed", why=""))
-            elif each.fate == "dropped" or (each.fate == "not run" and each.bound_s):
+            elif each.fate == "dropped":
                 again.append(each)
         self._screen(space, self._again(space, again))
 

@@ -122,16 +122,12 @@ def unknown_files(
         dark = {
             n
             for n, source in enumerate(profile.sources)
-            if source.text is None and not (toolkit and _is_toolkit(profile, n))
+            if source.text is None
+            and not (toolkit and profile.sources[n].path.startswith(("system/", "triton/")))
         }
         none = len(dark) == len(profile.sources) and not hashed
         out.append(frozenset((dark - hashed) | ({-1} if none else set())))
     return out[0], out[1]
-
-
-def _is_toolkit(profile: SourceSide, file: int) -> bool:
-    """Whether a file is the compiler's: ``system`` has its headers, ``triton`` Triton's library."""
-    return profile.sources[file].path.startswith(("system/", "triton/"))
 
 
 def _used(profile: SourceSide) -> list[int]:

@@ -81,11 +81,6 @@ class Source:
         return "\n".join(self.lines)
 
 
-def language_of(path: str) -> Language:
-    """By the file's ending: ``.py`` is Python (Triton, PyTorch), all else CUDA C++."""
-    return "python" if path.endswith(".py") else "cuda"
-
-
 # A version is on both sides of steps, and its headers are those of all others.
 @lru_cache(maxsize=64)
 def scan(text: str, path: str = "") -> Source:
@@ -98,7 +93,7 @@ def scan(text: str, path: str = "") -> Source:
     lines = text.split("\n")
     if len(lines) > 1 and lines[-1] == "":
         lines.pop()
-    language = language_of(path)
+    language: Language = "python" if path.endswith(".py") else "cuda"
     tokens: list[list[str]] = [[] for _ in lines] or [[]]
     comments: list[list[str]] = [[] for _ in tokens]
     row, last = 0, len(tokens) - 1

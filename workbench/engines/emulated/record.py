@@ -238,10 +238,11 @@ def _local(
         added = [each for each in (code.accesses if smem else local) if each.added]
         for name, store in zip(ISSUED[2:4], (False, True), strict=True):
             out[name] = math.fsum(each.warps for each in local if each.store is store), "inst"
-        if own := [each for each in added if each.space == "local"]:
-            # Lanes lie side by side: so many sectors as a lane moves bytes.
-            moved = math.fsum(each.warps * each.width for each in own)
-            out[ISSUED[4]] = moved + float(known[_LOCAL_SECTORS].value), "sector"
+        kept = float(known[_LOCAL_SECTORS].value) if any(not e.added for e in local) else 0.0
+        # Lanes lie side by side: so many sectors as a lane moves bytes.
+        moved = kept + math.fsum(each.warps * each.width for each in local if each.added)
+        if moved != known[_LOCAL_SECTORS].value:
+            out[ISSUED[4]] = moved, "sector"
         if spills and kernel is not None:
             out[_SPILLS] = math.fsum(each.warps for each in added), "inst"
     return {name: Metric(value=round(value), unit=unit) for name, (value, unit) in out.items()}
@@ -310,9 +311,6 @@ def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str
     out = {
         "launch__registers_per_thread": Metric(value=kernel.registers),
         "launch__shared_mem_per_block_static": Metric(value=kernel.static_shared, unit="byte"),
-        "ptxas__spill_stores": Metric(value=kernel.spill_stores, unit="byte"),
-        "ptxas__spill_loads": Metric(value=kernel.spill_loads, unit="byte"),
-        "ptxas__stack_frame": Metric(value=kernel.stack, unit="byte"),
     }
     if chip is None:
         return out
@@ -334,14 +332,9 @@ _LSU_LANES = 32
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Cycles of one SM, by unit; `binds` names the largest."""
+    """Cycles of one SM, by unit."""
 
     cycles: dict[str, float]
-
-    @property
-    def binds(self) -> str:
-        """The unit that needs most cycles."""
-        return max(self.cycles, key=lambda unit: self.cycles[unit])
 
     @property
     def least(self) -> float:
@@ -391,7 +384,7 @@ def _bounds(
         name = unit.replace(" ", "_").replace("/", "_").lower()
         out[f"ptx__bound_cycles_{name}"] = Metric(value=cycles, unit="cycle")
     out[_LEAST] = Metric(value=found.least, unit="cycle")
-    out[_BINDS] = Metric(value=found.binds)
+    out[_BINDS] = Metric(value=max(found.cycles, key=found.cycles.__getitem__))
     absent = _absent(counts.rows, "")
     return {name: metric for name, metric in out.items() if name not in absent}
 

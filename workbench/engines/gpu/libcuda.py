@@ -126,10 +126,7 @@ class Driver:
         """Record what `enqueue` puts on the stream, ready to be replayed.
 
         `stream` is not the default one; `enqueue` is called once: nothing runs on the device
-        meanwhile.
-
-        Raises:
-            DriverError: its work cannot be recorded.
+        meanwhile. Raises DriverError: its work cannot be recorded.
         """
         handle = ctypes.c_void_p(stream)
         graph = ctypes.c_void_p()
@@ -169,11 +166,7 @@ class Driver:
         return module
 
     def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
-        """Return address and bytes of a variable of a module.
-
-        Raises:
-            DriverError: it has none of that name.
-        """
+        """Address and bytes of a module's variable; DriverError: it has none of that name."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call(
             "cuModuleGetGlobal_v2",
@@ -259,10 +252,7 @@ def open_device() -> None:
     """Make the primary context of the first device, which stays until the process ends.
 
     A later user retains it at once. PyCUDA would block all of Python for as long as the driver
-    takes; called through ctypes, it does not.
-
-    Raises:
-        DriverError: there is no driver, or no device.
+    takes; called through ctypes, it does not. Raises DriverError: there is no driver, or no device.
     """
     driver, device, context = Driver(), ctypes.c_int(), ctypes.c_void_p()
     driver.call("cuInit", 0)
@@ -355,10 +345,8 @@ class _Copy(ctypes.Structure):
 class DeviceTexture:
     """A texture object over device memory, or over a CUDA array with a copy of it.
 
-    `address` is of its first texel; it is copied on `stream`.
-
-    Raises:
-        DriverError: the driver refuses it.
+    `address` is of its first texel; it is copied on `stream`. Raises DriverError: the driver
+    refuses it.
     """
 
     def __init__(self, driver: Driver, texture: Texture, address: int, stream: int) -> None:

@@ -81,10 +81,8 @@ def _unwritable(folder: Path, error: OSError) -> MissingError:
 def workspace(root: Path, name: str) -> Iterator[Path]:
     """Yield a run folder of our own, relative to `root`; empty it at the end.
 
-    `name` is like ``sgemm-v3-n1024``; a number is added where another run has it.
-
-    Raises:
-        MissingError: the project folder is not writable, or 64 runs are active.
+    `name` is like ``sgemm-v3-n1024``; a number is added where another run has it. Raises
+    MissingError: the project folder is not writable, or 64 runs are active.
     """
     for number in range(1, _MAX_RUNS + 1):
         relative = RUNS / _safe(name if number == 1 else f"{name}-{number}")
@@ -160,11 +158,8 @@ def worker_argv(folder: Path) -> tuple[str, ...]:
 def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) -> None:
     """Put jobs and cubins where `worker_argv` says; `more`: the worker waits for others.
 
-    The cubins are copied from the compiler's cache, so that the run folder has all that
-    the printed command needs and the jobs name no path outside the project.
-
-    Raises:
-        MissingError: no space.
+    The cubins are copied from the compiler's cache, so that the run folder has all that the printed
+    command needs and the jobs name no path outside the project. Raises MissingError: no space.
     """
     try:
         staged = tuple(

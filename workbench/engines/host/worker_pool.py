@@ -247,10 +247,8 @@ class Crew:
 
         With `more` the worker stays for other jobs, where the crew `stays`. A GPU on which no
         worker can run leaves its share to the others. `tell` and `begin` as in `run_batch`;
-        `meanwhile` is called while the workers are busy.
-
-        Raises:
-            MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
+        `meanwhile` is called while the workers are busy. Raises MissingError, KernelError: as
+        `run_batch`, where jobs are left without an ending.
         """
         before = len(self._jobs)
         self._tell = lambda place, ending: tell(place - before, ending)
@@ -337,10 +335,7 @@ class Crew:
 def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
     """Start a worker a GPU, which loads what jobs of a study need while these are made.
 
-    Leaving ends all that still runs.
-
-    Raises:
-        MissingError: the project cannot be written to.
+    Leaving ends all that still runs. Raises MissingError: the project cannot be written to.
     """
     with workspace(project.root, f"{study}-shared") as folder, Interrupts() as interrupts:
         workers = Crew(project, where, study, folder)

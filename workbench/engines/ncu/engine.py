@@ -293,9 +293,7 @@ class GpuEngine(Engine):
         """Keep the worker between the `race`s inside, with the inputs and the reference it made.
 
         Several GPUs have new workers for each: one that has claimed a job and is gone must end.
-
-        Raises:
-            MissingError: the project cannot be written to.
+        Raises MissingError: the project cannot be written to.
         """
         with self.ready(study):
             self._stays = True
@@ -372,10 +370,8 @@ class GpuEngine(Engine):
 
         Each of `pairs` is on one problem, in the order of measuring. `begin` is called with the
         place of each before it is measured, `tell` once with place and timing or error, from
-        another thread; `meanwhile` is called while the workers are busy.
-
-        Raises:
-            MissingError: no worker can run here.
+        another thread; `meanwhile` is called while the workers are busy. Raises MissingError: no
+        worker can run here.
         """
 
         def one(place: int, outcome: Result | WorkbenchError) -> None:
@@ -415,10 +411,8 @@ class GpuEngine(Engine):
         """Time versions of one study on one problem: each field of them in turns, in one process.
 
         Each field is a race; one of a single version checks its result as well. `begin` is called
-        with the place of each before it begins, `tell` once as it ends, from another thread.
-
-        Raises:
-            MissingError: no worker can run here.
+        with the place of each before it begins, `tell` once as it ends, from another thread. Raises
+        MissingError: no worker can run here.
         """
         jobs = []
         for first, *others in fields:
@@ -472,11 +466,7 @@ class GpuEngine(Engine):
         )
 
     def command(self, subject: Subject, options: ProfileOptions) -> Command:
-        """Return the ncu command, with its job in place, but not run.
-
-        Raises:
-            MissingError: no room for the job.
-        """
+        """Return the ncu command, its job in place, not run; MissingError: no room for the job."""
         return self._run(subject, options).prepare()
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:

@@ -26,10 +26,6 @@ from workbench.tune.space import Space
 pytestmark = pytest.mark.skipif(not compilers.available(), reason="no compiler is on this machine")
 OPTIONS = RunOptions(seed=1, arch="sm_90")
 WRITE = "if (i < n) y[i] = 2 * x[i];"
-#: Bodies of a kernel, in which a thread does much work.
-STEADY = "float s = 0; for (int k = 0; k < 99; ++k) s += x[(i + k) % n]; if (i < n) y[i] = s;"
-UNEVEN = STEADY.replace("k < 99", "k < blockIdx.x")
-WAITING = "if (i < n) { volatile float *v = y; while (v[0] < 0) { } y[i] = 1.0f; }"
 
 
 def tuning(
@@ -51,46 +47,6 @@ def sifted(project: Project, body: str, device: str, problem: str = "n1000") -> 
     sieve = Sieve(tuner._runner, space, OPTIONS, "sm_90", device, time.monotonic() + 60)
     with mock.patch.object(Sieve, "_verified", return_value=None):
         return sieve.sift([{"A": 1}])[0].trial
-
-
-@pytest.fixture(autouse=True)
-def large(project: Project) -> None:
-    path = project.kernels / "double" / "study.py"
-    more = '"n60000": {"n": 60000, "uses": ("profile",)}, "n7"'
-    path.write_text(path.read_text().replace('"n7"', more))
-
-
-@pytest.mark.parametrize("device", ["h100-80gb-hbm3", "emulator-sm90"])
-def test_a_bound_is_of_the_chip_that_runs_the_choices(project: Project, device: str) -> None:
-    found = sifted(project, STEADY, device)
-    assert found.bound_s and found.estimate and found.bound_s < found.estimate
-
-
-@pytest.mark.parametrize("device", ["h100-pcie", "h100-80gb-hbm3-mig-1g-10gb", "h200-nvl", "gh200"])
-def test_no_bound_is_told_of_another_chip(project: Project, device: str) -> None:
-    found = sifted(project, STEADY, device)
-    assert found.bound_s is None and found.estimate
-
-
-def test_the_memory_of_a_data_sheet_bounds_nothing(project: Project) -> None:
-    """The second-level cache may hold all of it, and every choice moves as much."""
-    bound = sifted(project, WRITE, "h100-80gb-hbm3").bound_s
-    path = project.kernels / "double" / "study.py"
-    path.write_text(path.read_text().replace("return 8 *", "return 8000 *"))
-    assert bound and sifted(project, WRITE, "h100-80gb-hbm3").bound_s == bound
-
-
-def test_a_sample_of_unlike_blocks_bounds_less_than_they_did(project: Project) -> None:
-    steady = sifted(project, STEADY, "h100-80gb-hbm3", "n60000")
-    uneven = sifted(project, UNEVEN, "h100-80gb-hbm3", "n60000")
-    assert steady.bound_s and steady.estimate and uneven.estimate
-    ratio = steady.bound_s / steady.estimate
-    assert (uneven.bound_s or 0.0) / uneven.estimate < 0.5 * ratio
-
-
-def test_counts_of_one_order_of_the_warps_bound_nothing(project: Project) -> None:
-    found = sifted(project, WAITING, "h100-80gb-hbm3")
-    assert found.bound_s is None and found.estimate
 
 
 @pytest.mark.parametrize(
@@ -161,4 +117,3 @@ def test_atomics_at_one_address_take_turns(project: Project, body: str, turns: i
     found = sifted(project, body, "h100-80gb-hbm3")
     assert found.facts["atomics"] == turns and found.estimate
     assert found.facts["atomics_s"] == pytest.approx(turns / 1.98e9)
-    assert found.bound_s is None or turns < 100 or found.bound_s < found.facts["atomics_s"]
