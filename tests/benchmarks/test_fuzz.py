@@ -11,7 +11,7 @@ import pytest
 from benchmarks.fuzz.cases import Case
 from benchmarks.fuzz.comparison import disagrees, relation
 from benchmarks.fuzz.emulated import emulated
-from benchmarks.fuzz.findings import Finding, Status, read, replay
+from benchmarks.fuzz.findings import read, replay
 
 REPO = Path(__file__).resolve().parent.parent.parent
 ROOTS = (REPO, REPO / "tests/data/unseen")
@@ -52,29 +52,3 @@ def test_the_emulator_does_not_contradict_a_gpu(number: int) -> None:
 @pytest.mark.parametrize("number", sorted(RECORDED))
 def test_the_emulator_contradicts_a_gpu_nowhere(number: int) -> None:
     agree(number)
-
-
-def said(status: Status, error: float | None = None, **more: int) -> Finding:
-    return Finding(1, "s v p", "bound", 3, "a", "b", status, error=error, **more)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "at_fault"),
-    [
-        (said("right"), said("right"), False),
-        (said("right"), said("wrong"), True),
-        (said("right"), said("fault"), True),
-        (said("right"), said("hung"), True),
-        (said("right"), said("refused"), False),
-        (said("wrong", 0.5), said("wrong", 0.5001), False),
-        (said("wrong", 0.5), said("wrong", 0.6), True),
-        (said("wrong", 0.5, far_off=3), said("wrong", 0.5, far_off=4), True),
-        (said("wrong"), said("wrong", 0.5), True),
-        (said("wrong", 0.5), said("right"), True),
-        (said("fault"), said("right"), False),
-        (said("broken"), said("refused"), True),
-        (said("hung"), said("hung"), True),
-    ],
-)
-def test_what_counts_as_the_emulators_fault(ours: Finding, theirs: Finding, at_fault: bool) -> None:
-    assert disagrees(ours, theirs) is at_fault

@@ -104,13 +104,6 @@ def test_the_numbers_of_a_label_are_the_profiles(label: Label) -> None:
             assert near or (not found and not said), f"{label.pair} {moved.id}: {said}, {found}"
 
 
-def test_every_step_of_the_unseen_ladders_is_labelled_once() -> None:
-    entries = Store(ROOT / "tests/data/unseen/profiles").find(engine="ncu")
-    steps = {(entry.study, entry.version) for entry in entries if entry.version != "v0"}
-    assert {(label.study, label.sides[1]) for label in UNSEEN} == steps
-    assert len(UNSEEN) == len(steps) == 50
-
-
 def assert_documented(verdicts: list[Verdict]) -> None:
     """docs/accuracy.md has these sums as those of now."""
     told = ("top", "first", "limit", "contradictions")
