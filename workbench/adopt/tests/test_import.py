@@ -34,7 +34,6 @@ def run(
     shutil.copytree(repo / "kernels" / "sgemm", tmp_path / "kernels" / "sgemm")
     (tmp_path / "workbench.toml").write_text('default_study = "sgemm"\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def call(*arguments: str) -> tuple[int, str, str]:
         code = 0
