@@ -161,8 +161,7 @@ _Split = dict[Access, dict[LineKey, Number]]
 def memory(profile: Profile) -> MemoryChart | None:
     """The memory chart of all launches of a profile: amounts add, rates are means by duration.
 
-    Returns:
-        None where no launch was measured, or no amount of any flow is known.
+    Returns None where no launch was measured, or no amount of any flow is known.
     """
     return _recent(profile)
 
