@@ -116,7 +116,6 @@ def _sampled(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _step(times: list[int]) -> int:
-    """Nanoseconds from one sample to the next."""
     return round(median(b - a for a, b in pairwise(times)))
 
 

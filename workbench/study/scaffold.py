@@ -498,7 +498,6 @@ def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _sixteen(text: str, kind: str) -> bool:
-    """Whether an argument is an integer that is a multiple of 16."""
     found = _NUMBER.fullmatch(text)
     return found is not None and kind[0] in "iu" and int(found[2]) % 16 == 0
 

@@ -336,7 +336,6 @@ class _Pairing:
         return bool(kinds[0] & kinds[1])
 
     def compare_files(self, files: Sequence[FilePair]) -> None:
-        """Differences of whole files."""
         self.diffs = []
         for a, b in files:
             one = self.before[a] if a is not None else None

@@ -522,7 +522,6 @@ def _parts(path: str) -> list[str]:
 
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many parts two paths have in common at their end."""
     most = min(len(one), len(other))
     return next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
 

@@ -376,7 +376,6 @@ class DeviceTexture:
         weakref.finalize(self, driver.forget, self.handle, array.value).atexit = False
 
     def _copied(self, texture: Texture, address: int, stream: int) -> ctypes.c_void_p:
-        """A CUDA array that holds the texels."""
         width, height, depth = (*texture.dims, 1, 1)[:3]
         # An extent of 0 means that the axis does not exist.
         extents = (*texture.dims, 0, 0)[:3]

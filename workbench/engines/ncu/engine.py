@@ -527,7 +527,6 @@ def _work(subject: Subject) -> tuple[int, int]:
 
 
 def _executable(subject: Subject) -> Executable:
-    """A subject as the worker runs it."""
     version, built = subject.version, subject.built
     return Executable(
         version=version.id,
