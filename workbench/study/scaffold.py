@@ -84,7 +84,12 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     """
     if study:
         check_study_name(study)
-    _check_no_project(root)
+    found = find_project(root)
+    if found is not None and found.root == root.resolve():
+        raise UsageError(
+            f"{root.resolve()} is already a workbench project",
+            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
+        )
     written = []
     for folder in ("kernels", "profiles"):
         if not (root / folder).is_dir():
@@ -115,15 +120,6 @@ def _write_settings(root: Path, study: str, pyproject: bool) -> str:
     text = f"{before}\n\n{table}" if before else table
     replace_file(root, path.name, text.encode(), durable=True)
     return path.name
-
-
-def _check_no_project(root: Path) -> None:
-    found = find_project(root)
-    if found is not None and found.root == root.resolve():
-        raise UsageError(
-            f"{root.resolve()} is already a workbench project",
-            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
-        )
 
 
 # --- a study ----------------------------------------------------------------------

@@ -63,15 +63,11 @@ def _clear(root: Path, relative: Path) -> None:
     try:
         clear_folder(root, relative.as_posix(), keep=LOCK)
     except OSError as error:
-        raise _unwritable(root / relative, error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> MissingError:
-    return MissingError(
-        f"{folder}: cannot be written to: {error.strerror}",
-        "A run needs a little room below the project's build folder: free some space, or "
-        "correct the permissions.",
-    )
+        raise MissingError(
+            f"{root / relative}: cannot be written to: {error.strerror}",
+            "A run needs a little room below the project's build folder: free some space, or "
+            "correct the permissions.",
+        ) from error
 
 
 @contextlib.contextmanager
