@@ -9,7 +9,8 @@ the `Cause` and so cannot say more than it. Every clause is built from one numbe
 where that is missing, within its noise, or too small to matter. Code is *linked to* what its lines
 counted. The strip is edit → counter → stall → time → what limits now; every stop says where its
 proof is: the hunk, the counter's row, the split of the time, or the panel of what limits now. A
-step that is no faster has no edit to show.
+step that is no faster has no edit to show. It is one module because rows, sentences and strip word
+the same things, each once.
 """
 
 from __future__ import annotations

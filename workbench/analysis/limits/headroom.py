@@ -4,7 +4,8 @@ A `Way` is an experiment with a bound: the part of the time that is spent on wha
 read from peaks, excess and waits, and never more than what busier units leave. `Mix` reads the
 machine code, `panel_of` finds the experiments and ranks them, `score_ways` looks back from the
 next version. Nothing here predicts: a bound says what cannot be gained, and a kernel of which
-too little is known gets no way at all.
+too little is known gets no way at all. It is one module because a way, its bound and what it is
+judged by later are three readings of one examined launch.
 """
 
 from __future__ import annotations
