@@ -87,7 +87,6 @@ class _Places:
         self.end, self._gap = _BASE, ALIGN
 
     def reserve(self, size: int, align: int = ALIGN) -> int:
-        """The address for so many bytes."""
         gap = min(max(self._gap, size), _WIDEST_GAP) if self.end > _BASE else ALIGN
         start = -(-(self.end + gap) // align) * align
         self.end, self._gap = start + size, max(_GAP, size)

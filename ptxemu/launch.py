@@ -270,7 +270,6 @@ def prepare(
 def _placement(
     module: Ptx, launch: KernelLaunch, arena: GlobalMemory, kernel: _Prepared
 ) -> Placement:
-    """Where a kernel's variables lie."""
     every, base = [*module.variables.values(), *kernel.flat.variables], arena.address(PARAMETERS)
     symbols = dict(kernel.places)
     symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in OF_MODULE}

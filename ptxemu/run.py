@@ -215,7 +215,6 @@ class _Batches:
         return sum(batch.living for batch, _ in self.batches)
 
     def start(self, blocks: NDArray[np.int64]) -> None:
-        """Start a batch."""
         batch = Batch(self.compiled, Lanes(self.geometry, blocks))
         if not batch.run(patient=True):
             self.batches.append((batch, self.compiled.rt.suspend()))
@@ -408,7 +407,6 @@ class _Kept:
         ]
 
     def restore(self) -> None:
-        """Put it back."""
         for at, data, marks in self._parts:
             self.memory.bytes[at] = data
             if marks is not None and self.memory.written is not None:

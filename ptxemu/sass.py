@@ -190,7 +190,6 @@ class _LineProgram:
     files: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Each row with its function."""
         data, at = self.data, self.start
         version, length, step, _, base, span, first = struct.unpack_from("<HIBBbBB", data, at + 4)
         if version != _VERSION:

@@ -309,7 +309,6 @@ _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
 class _Parser(Cursor):
     def parse(self) -> None:
-        """The whole module."""
         linkage = ""
         while self.at < self.end:
             word = self.next()
@@ -350,7 +349,6 @@ class _Parser(Cursor):
         self.module.point_to_functions()
 
     def parameters(self) -> list[Variable]:
-        """A parenthesised parameter list."""
         out: list[Variable] = []
         self.expect("(")
         while not self.accept(")"):
@@ -390,7 +388,6 @@ class _Parser(Cursor):
     # --- bodies
 
     def body(self, function: Function) -> None:
-        """The body of a function."""
         self.scopes, self.labels, self.registers = [{}], [{}], function.registers
         self.block(function)
 
@@ -561,7 +558,6 @@ class _Parser(Cursor):
             function.body.append(Label(self.resolve(name)))
 
     def body_directive(self, function: Function, word: str) -> None:
-        """A directive inside of a body."""
         if word == ".reg":
             kind = self.next()[1:]
             if kind not in SIZES:
@@ -600,7 +596,6 @@ class _Parser(Cursor):
             raise self.error(f"unknown directive {word!r} in {function.name}")
 
     def instruction(self, function: Function) -> None:
-        """One instruction with its guard and operands."""
         start = self.tokens[self.at].line
         guard = None
         if self.accept("@"):

@@ -83,7 +83,6 @@ def end_of(graph: ControlFlow, head: int) -> Instr:
 
 
 def _is_clock(instr: Instr) -> bool:
-    """Does it look at a clock?"""
     return instr.op == "mov" and not CLOCKS.keys().isdisjoint(instr.reads)
 
 

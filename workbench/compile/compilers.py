@@ -8,10 +8,9 @@ write into PTX, cubin and line tables is made relative to it:
   ``kernels/sgemm/v3_padded.cu``. NVRTC gives the cubin directly; its folder names
   are replaced in place by neutral ones of the same length, filled up with ``/``
   (``kernels/sgemm///``), which every reader that normalizes paths takes for the same.
-* Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines:
-  tests/test_build.py compares them over the ladder. NVRTC has fp16 and bf16 types built
-  in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no host
-  headers such as ``<cstdio>``.
+* Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines. NVRTC has fp16 and
+  bf16 types built in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no
+  host headers such as ``<cstdio>``.
 
 A version with ``[[launch]]`` in a ``.py`` file is compiled by Triton, asked for a chip that need
 not be here, to PTX and a cubin like one in CUDA C++; PyTorch is not needed, and no GPU.

@@ -1,7 +1,5 @@
 """Limit input before it is read: one file, many together, and the variables that lift a limit.
 
-`memory` limits the machine's memory for compiling and emulating.
-
 Files come from anybody. Their expanded size is bounded before they are expanded, so that a file of
 some kilobytes can take neither the machine's memory nor its evening. The limits lie far above
 anything that was ever seen of a kind; where something honest exceeds one all the same, an

@@ -85,7 +85,6 @@ def _removed(place: Opened) -> bool:
 
 
 def _taken(place: Opened, deadline: float, timeout_s: float) -> int:
-    """The handle of the lock file, locked."""
     take = _way()
     while True:
         handle = open_locked(place, LOCK)

@@ -82,7 +82,6 @@ def append_file(root: Path, name: str, data: bytes) -> None:
 
 
 def _end_of_lines(handle: int) -> int:
-    """Find the end of the last whole line of a file."""
     end = os.fstat(handle).st_size
     while end:
         begin = max(0, end - _TAIL)

@@ -1,9 +1,8 @@
 """The child process that runs NVIDIA's native reader, and the errors of its failures.
 
-Of the half second that a first extraction takes, most is the same for every report:
-starting Python, loading the reader, and the reader's first disassembly. `Standby`
-starts a child that does all this beforehand, while there is something else to wait
-for, and then takes one report. `Readers` reads many with one start.
+Most of a first extraction is the same for every report: starting Python, loading the reader, and
+its first disassembly. `Standby` starts a child that does this beforehand and then takes one
+report. `Readers` reads many with one start.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 NVIDIA's reader loads a report as a whole, and needs some forty times its size. An excerpt holds
 every block's header (session records, and the names of metrics, which the first result brings)
-and every source (machine code), but of the results only those that are asked for; it is as
-whole a report as the first. Blocks are read from the file one by one, so that a report of any
-size takes the memory of its largest block.
+and every source (machine code), but of the results only those that are asked for. Blocks are read
+from the file one by one: any report takes the memory of its largest block.
 """
 
 from __future__ import annotations

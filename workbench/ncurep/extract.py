@@ -1,11 +1,9 @@
 """From a report to a `Profile`, with NVIDIA's native reader; run as a child process.
 
-Given REPORT and OUTPUT as arguments, it writes the profile as JSON; with
-``--orders`` it takes both from standard input, again and again, and with ``--standby`` it
-warms the reader up before. The
-reader is native code that takes damaged files at their word; it must be able to
-crash, hang or eat memory without taking the program with it, so nothing but
-`workbench.ncurep.child` calls it, and only across a process border.
+Given REPORT and OUTPUT as arguments, it writes the profile as JSON; with ``--orders`` it takes both
+from standard input, again and again, and with ``--standby`` it warms the reader up before. The
+reader is native code that takes damaged files at their word: nothing but `workbench.ncurep.child`
+calls it, across a process border.
 
 What is there is read, what is not is named: `Profile.notices` for what a whole
 report lacks, `Launch.absent` for single metrics.
@@ -119,7 +117,6 @@ def _sampled(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _step(times: list[int]) -> int:
-    """Nanoseconds from one sample to the next."""
     return round(median(b - a for a, b in pairwise(times)))
 
 

@@ -3,11 +3,9 @@
 A `Key` is a place in a version's front matter; what is wrong with its expression is said with
 that place. A `Scope` is what evaluating needs of a study.
 
-``cdiv(M, 128) * 2`` in a version's front matter is evaluated by `simpleeval`,
-restricted to integers: no attribute, no subscript, no string, no call but
-``min``, ``max``, ``abs`` and ``cdiv``. The cost is bounded as well: an expression
-is at most 500 characters long and every intermediate value stays within 63 bits,
-so that ``9**9**9`` is an error and not a wait.
+``cdiv(M, 128) * 2`` is evaluated by `simpleeval`, restricted to integers: no attribute, subscript
+or string, no call but ``min``, ``max``, ``abs`` and ``cdiv``. An expression is at most 500
+characters long and every intermediate value stays within 63 bits, so ``9**9**9`` is an error.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ is version ``v3``; any other ``.cu`` or ``.py`` file whose front matter says
 Python and gives all else; docs/front-matter.md lists what it must define.
 
 Looking at a study runs nothing of it (`view_study`), for it may be somebody else's. Versions are
-read as text anyway; the rest (title, problems, what follows from their parameters) is kept in a
-record beside the profiles, written whenever the study was run on purpose. Where that is missing
-or older than the file, `SeenStudy.note` says so, and all else is shown.
+read as text anyway; the rest is kept in a record beside the profiles, written whenever the study
+was run on purpose. Where that is missing or older, `SeenStudy.note` says so.
 """
 
 from __future__ import annotations

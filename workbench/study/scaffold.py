@@ -76,17 +76,20 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     """Make a folder a project; what lies in it stays as it is.
 
     `study` is the name of a first study, which becomes the default one; empty for none.
-    `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own.
-
-    Returns:
-        The paths that were written, relative to `root`.
+    `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own. Returns
+    the paths that were written, relative to `root`.
 
     Raises:
         UsageError: the folder is a project already, or the name is no study name.
     """
     if study:
         check_study_name(study)
-    _check_no_project(root)
+    found = find_project(root)
+    if found is not None and found.root == root.resolve():
+        raise UsageError(
+            f"{root.resolve()} is already a workbench project",
+            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
+        )
     written = []
     for folder in ("kernels", "profiles"):
         if not (root / folder).is_dir():
@@ -117,15 +120,6 @@ def _write_settings(root: Path, study: str, pyproject: bool) -> str:
     text = f"{before}\n\n{table}" if before else table
     replace_file(root, path.name, text.encode(), durable=True)
     return path.name
-
-
-def _check_no_project(root: Path) -> None:
-    found = find_project(root)
-    if found is not None and found.root == root.resolve():
-        raise UsageError(
-            f"{root.resolve()} is already a workbench project",
-            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
-        )
 
 
 # --- a study ----------------------------------------------------------------------
@@ -500,7 +494,6 @@ def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _sixteen(text: str, kind: str) -> bool:
-    """Whether an argument is an integer that is a multiple of 16."""
     found = _NUMBER.fullmatch(text)
     return found is not None and kind[0] in "iu" and int(found[2]) % 16 == 0
 

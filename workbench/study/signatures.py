@@ -278,9 +278,8 @@ def shared_arrays(code: str, defined: Mapping[str, int]) -> dict[str, tuple[int,
     """The arrays of shared memory that a source declares: bytes of an element, and extents.
 
     Only of plain types and of extents that are numbers once constants are put in; of a name that
-    is declared in two ways nothing is said. An extent that is left out is 0.
-
-    `defined` is what the compiler is told beside it.
+    is declared in two ways nothing is said. An extent that is left out is 0. `defined` is what the
+    compiler is told beside it.
     """
     plain, values = without_comments(code), dict(defined)
     for match in _DEFINE.finditer(plain):

@@ -118,9 +118,8 @@ def title_of(state: str) -> str:
 def breakdown(launch: Launch) -> Breakdown:
     """Split a launch's warp time over the warp states of the catalog.
 
-    Returns:
-        Shares that add up to 1; no shares and source "" where the report holds
-        neither samples nor ratios.
+    Returns shares that add up to 1; no shares and source "" where the report holds neither samples
+    nor ratios.
     """
     return _breakdowns(launch)
 
@@ -254,12 +253,9 @@ NAMED = 0.15
 def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
     """The states of several profiles that are told apart, heaviest first; the rest as one.
 
-    One that takes `NAMED` of any of them is told apart in any case.
-
-    Shares decide, so that a slow first version does not hide what the others do. Lists and
-    no sets: seconds are added up in this order, and the last digit of a sum depends on it.
-
-    `most`: states with a name of their own.
+    One that takes `NAMED` of any of them is told apart in any case; `most`: states with a name of
+    their own. Shares decide, so that a slow first version does not hide what the others do. Lists
+    and no sets: the last digit of a sum of seconds depends on the order.
     """
     weight: dict[str, float] = {}
     named: set[str] = set()

@@ -102,13 +102,7 @@ _FUNCTIONS = {"function_definition", "template_declaration"}
 
 
 class Reader(Declarations):
-    """Reads one file into the map.
-
-    Args:
-        found: The map of the whole version.
-        file: Index of the file.
-        source: Its text.
-    """
+    """Reads one file, by its index, into `found`, the map of the whole version."""
 
     def __init__(self, found: SourceMap, file: int, source: Source) -> None:
         super().__init__(found, file, source)

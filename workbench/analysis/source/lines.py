@@ -340,10 +340,8 @@ def align(
     """Match equal elements of two sequences, in order.
 
     Equal keys are equal lines. `weights` is the information of a key (see `information`): 0 for
-    lines that say nothing, 1 without an entry.
-
-    Returns:
-        Index pairs, strictly increasing on both sides, coincidences removed.
+    lines that say nothing, 1 without an entry. Returns index pairs, strictly increasing on both
+    sides, coincidences removed.
     """
     pairs = _Aligner(old, new, weights).run()
     return _without_coincidences(pairs, old, len(new), weights)
@@ -488,12 +486,9 @@ def pair_statements(
     """Make an alignment of lines one of statements.
 
     `pairs` are unchanged lines (old, new), 1-based, increasing on both sides; `statements`: which
-    lines are one statement.
-
-    Returns:
-        Pairs without the lines of edited statements, and with those of whole statements
-        that lines alone had not shown to be equal; and the statements that only have
-        other line breaks.
+    lines are one statement. Returns pairs without the lines of edited statements, and with those of
+    whole statements that lines alone had not shown to be equal; and the statements that only have
+    other line breaks.
     """
     if len(pairs) == len(old.lines) == len(new.lines):
         return list(pairs), []

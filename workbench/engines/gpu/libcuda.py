@@ -1,12 +1,8 @@
 """The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps, textures.
 
-Stream capture, graph launch, launches with attributes, tensor maps and texture objects have no
-wrapper in PyCUDA 2026.1.
-``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same
-one, its import takes longer than the worker's own, and it would be one more package
-between a user and a time. The driver's C interface is stable across CUDA 12 and 13 and
-is on every machine that can run a kernel; of its hundreds of functions a dozen are
-called here. Names carry the version suffix that ``cuda.h`` maps them to.
+``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same one, and its
+import takes longer than the worker's own. The driver's C interface is stable across CUDA 12 and 13.
+Names carry the version suffix that ``cuda.h`` maps them to.
 """
 
 from __future__ import annotations
@@ -380,7 +376,6 @@ class DeviceTexture:
         weakref.finalize(self, driver.forget, self.handle, array.value).atexit = False
 
     def _copied(self, texture: Texture, address: int, stream: int) -> ctypes.c_void_p:
-        """A CUDA array that holds the texels."""
         width, height, depth = (*texture.dims, 1, 1)[:3]
         # An extent of 0 means that the axis does not exist.
         extents = (*texture.dims, 0, 0)[:3]

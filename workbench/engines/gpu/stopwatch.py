@@ -3,10 +3,7 @@
 The version and its baseline take turns (ABAB …), so that a slow change of clocks or
 temperature reaches both alike. Every execution takes the next set of buffers; with
 the caches asked to be cold, the sets together exceed twice the L2, and by the time a
-set comes round again nothing of it is left there.
-
-Clocks and power are what the machine gives: nothing is set. They are waited for, watched, and
-told.
+set comes round again nothing of it is left there. No clock and no power limit is set.
 """
 
 from __future__ import annotations

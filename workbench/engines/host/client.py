@@ -3,11 +3,8 @@
 A run folder holds job, result and raw report; it is neutral and never shared. It lies below
 the project root and is named after the version and the problem, so the command that is printed
 is the command that runs, and no path of the machine gets into a report. A lock file keeps a
-second run of the same version out; it takes the next name.
-
-A process that runs kernels takes seconds until it can: it loads a driver and libraries. So
-workers start before it is known what they are to do, and the rest of their jobs is handed to
-them when it is (`Feed`).
+second run of the same version out; it takes the next name. Workers start before it is known
+what they are to do, and get the rest of their jobs later (`Feed`).
 """
 
 from __future__ import annotations
@@ -66,15 +63,11 @@ def _clear(root: Path, relative: Path) -> None:
     try:
         clear_folder(root, relative.as_posix(), keep=LOCK)
     except OSError as error:
-        raise _unwritable(root / relative, error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> MissingError:
-    return MissingError(
-        f"{folder}: cannot be written to: {error.strerror}",
-        "A run needs a little room below the project's build folder: free some space, or "
-        "correct the permissions.",
-    )
+        raise MissingError(
+            f"{root / relative}: cannot be written to: {error.strerror}",
+            "A run needs a little room below the project's build folder: free some space, or "
+            "correct the permissions.",
+        ) from error
 
 
 @contextlib.contextmanager

@@ -1,9 +1,7 @@
 """The engine of a GPU: versions verified and timed by the worker, profiled by ncu around it.
 
 The worker that ncu wraps verifies the version first, outside of the NVTX range that
-ncu profiles, and only then launches it inside. So an unverified result never becomes a
-profile, the profiled binary is the verified one, and the whole takes no second start
-of a process beyond the bare ncu command.
+ncu profiles, and only then launches it inside: the profiled binary is the verified one.
 """
 
 from __future__ import annotations
@@ -154,9 +152,7 @@ class NcuRun(Record, frozen=True):
     ) -> Captured:
         """Run ncu around the worker, and read the report if and only if it succeeded.
 
-        Nearly all of the time should be ncu's own: the child that reads the report warms up
-        meanwhile, and reading and compressing go on side by side. `keep`: whether to keep the raw
-        report. `on_line` is called with each line that ncu prints.
+        `keep`: whether to keep the raw report. `on_line` is called with each line that ncu prints.
 
         Raises:
             KernelError, MissingError, UsageError: as `workbench.engines.ncu.faults` says.
@@ -531,7 +527,6 @@ def _work(subject: Subject) -> tuple[int, int]:
 
 
 def _executable(subject: Subject) -> Executable:
-    """A subject as the worker runs it."""
     version, built = subject.version, subject.built
     return Executable(
         version=version.id,

@@ -1,12 +1,8 @@
 """Keep ncu's captures: the raw report nameless and small, the profile of it neutral.
 
 ncu writes host name and network addresses into every report (session records of the file's frame),
-whatever folder it is run from, and the whole binary of every kernel: for a library that is
-megabytes of a foreign cubin. What is kept lies in version control, so it must name no machine and
-must be small. Paths and the command line are left: they are neutral where the capture was, and
-meaningful where it was not.
-
-Several executions of a version make one profile, whose files are named as in the project.
+whatever folder it is run from, and the whole binary of every kernel. What is kept lies in version
+control, so it must name no machine and must be small. Paths and the command line are left.
 """
 
 from __future__ import annotations
