@@ -156,12 +156,6 @@ def register_name(number: int) -> str:
     raise ValueError(number)
 
 
-def forget() -> None:
-    """Drop what was parsed, so that a measurement begins afresh."""
-    parse.cache_clear()
-    _operand.cache_clear()
-
-
 class _Mention(NamedTuple):
     """A register in an operand: `pair` is written as two, `address` stands in brackets."""
 

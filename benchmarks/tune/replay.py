@@ -51,7 +51,8 @@ _RIGHT = Check(ok=True, error=0.0, largest=0.0, tolerance=1.0, compared=1)
 def record(case: Case, folder: Path, target: str, budget_s: float, whole: bool) -> None:
     """Tune with every choice of the space, and keep all trials."""
     tuner = Tuner(case.runner, case.version, RunOptions(seed=case.engine.seed), Progress())
-    with mock.patch.multiple(running, _SMALL=1 << 16, _COUNTED=1 << 22):
+    small = mock.patch.object(running, "_SMALL", 1 << 16)
+    with small, mock.patch("workbench.tune.space._COUNTED", 1 << 22):
         tuning = tuner.tune((case.problem,), TuneManner(budget_s, restart=True))
     say(f"{target}: {dict(tuning.fates)}, {tuning.gpu_s:.1f} s of the GPU, ended: {tuning.ended}")
     (kept,) = case.project.root.glob(f"profiles/*/{case.study.name}/tuned/*/gpu.jsonl")
@@ -129,7 +130,7 @@ class Replayed(Tuner):
         runner = SimpleNamespace(engine=SimpleNamespace(seed=seed), study=case.study)
         quiet = mock.MagicMock()
         super().__init__(cast(Any, runner), case.version, RunOptions(seed=seed), quiet)
-        self._timing = True
+        self._timing, self._engine = True, "gpu"
         self._known, self._chance = known, random.Random(seed)
         self._log = cast(Any, SimpleNamespace(add=lambda _trial: None))
 

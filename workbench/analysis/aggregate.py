@@ -21,7 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from workbench.counters import MACHINE, Counter, Missing, Reading, catalog, read, read_all, spread
+from workbench.counters import Counter, Missing, Reading, catalog, read, read_all, spread
 from workbench.language import _, told
 from workbench.model import Dim3, Launch, Number, Profile, Record, Spread
 
@@ -76,11 +76,6 @@ class Combined(NamedTuple):
     rule: str = ""
     spread: Spread | None = None
     derived: bool = False
-
-    @property
-    def estimated(self) -> bool:
-        """Whether the emulator estimated it."""
-        return self.ncu.startswith(MACHINE)
 
 
 def seconds_of(launch: Launch) -> float | None:
@@ -233,40 +228,20 @@ def multiplied(launch: Launch, times: int) -> Launch:
         name for counter in catalog() if counter.over_launches == "sum" for name in counter.names
     }
 
-    def adds(name: str) -> bool:
-        counts = name in adding or name.endswith(".sum")
-        return counts and _SAMPLED not in name
-
-    return structs.replace(
-        launch,
-        samples=1,
-        metrics={
-            name: structs.replace(metric, value=metric.value * times)
-            if adds(name) and not isinstance(metric.value, str)
-            else metric
-            for name, metric in launch.metrics.items()
-        },
-        spreads={
-            name: structs.replace(
-                found,
-                low=found.low * times,
-                median=found.median * times,
-                high=found.high * times,
-            )
-            if adds(name)
-            else found
-            for name, found in launch.spreads.items()
-        },
-        instructions=structs.replace(
-            launch.instructions,
-            columns={
-                name: column
-                if _SAMPLED in name
-                else structs.replace(column, values=tuple(n * times for n in column.values))
-                for name, column in launch.instructions.columns.items()
-            },
-        ),
-    )
+    metrics, spreads = dict(launch.metrics), dict(launch.spreads)
+    columns = dict(launch.instructions.columns)
+    for name, metric in launch.metrics.items():
+        if (name in adding or name.endswith(".sum")) and _SAMPLED not in name:
+            if not isinstance(metric.value, str):
+                metrics[name] = structs.replace(metric, value=metric.value * times)
+            if found := spreads.get(name):
+                low, median, high = (n * times for n in (found.low, found.median, found.high))
+                spreads[name] = structs.replace(found, low=low, median=median, high=high)
+    for name, column in columns.items():
+        if _SAMPLED not in name:
+            columns[name] = structs.replace(column, values=tuple(n * times for n in column.values))
+    table = structs.replace(launch.instructions, columns=columns)
+    return structs.replace(launch, samples=1, metrics=metrics, spreads=spreads, instructions=table)
 
 
 # --- which launch is compared with which ----------------------------------------------

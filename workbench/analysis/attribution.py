@@ -33,7 +33,7 @@ from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
 from workbench.language import N_, _
-from workbench.model import IMAGE, Column, Launch, Number, Profile, Record, line_counters
+from workbench.model import IMAGE, Launch, Number, Profile, Record, line_counters
 from workbench.sass import (
     COPIES,
     GLOBAL_ATOMICS,
@@ -112,11 +112,9 @@ def _folded(one: str, other: str) -> tuple[str, str]:
         return one, other
     while True:
         short = _outer(one), _outer(other)
-        if short[0] != short[1]:
-            return _cut(short[0]), _cut(short[1])
         pairs = zip(_arguments(one), _arguments(other), strict=False)
         one, other = next(((a, b) for a, b in pairs if a != b), ("", ""))
-        if not one:
+        if short[0] != short[1] or not one:
             return _cut(short[0]), _cut(short[1])
 
 
@@ -604,15 +602,11 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
             found = [table[name] for table in tables if name in table]
             if not found and not _is_zero(profile, name):
                 missing[name] = _("not recorded per line on the {side} side").format(side=side)
-            elif not all(map(_is_finite, found)):
+            elif not all(math.isfinite(value) for column in found for value in column.values):
                 missing[name] = _("not a number on the {side} side").format(side=side)
         if name not in missing:
             good.append(name)
     return good, missing
-
-
-def _is_finite(column: Column) -> bool:
-    return all(map(math.isfinite, column.values))
 
 
 def _readable(profile: Profile) -> bool:

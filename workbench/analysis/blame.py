@@ -26,7 +26,6 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from workbench import sass
-from workbench.analysis import code
 from workbench.analysis.aggregate import LADDER, Recent
 from workbench.analysis.code import Producer, Slices, code_of, issues
 from workbench.counters import catalog
@@ -152,18 +151,6 @@ def samples(launch: Launch) -> dict[str, dict[int, int]]:
     return out
 
 
-def blame_launch(launch: Launch) -> Account:
-    """Put every warp sample of a launch on the instruction to blame."""
-    return _recent(launch)
-
-
-def forget() -> None:
-    """Drop what was read, so that a measurement begins afresh."""
-    sass.forget()
-    code.forget()
-    _recent.forget()
-
-
 def _blame(launch: Launch) -> Account:
     states = samples(launch)
     operations = code_of(launch).operations
@@ -172,7 +159,8 @@ def _blame(launch: Launch) -> Account:
     return _Ledger(launch, states).close()
 
 
-_recent = Recent(_blame, most=LADDER)
+#: Put every warp sample of a launch on the instruction to blame.
+blame_launch = Recent(_blame, most=LADDER)
 
 
 def _costs(table: InstructionTable, operations: Sequence[SassOp]) -> list[Number]:

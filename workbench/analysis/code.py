@@ -62,10 +62,8 @@ def base_address(
     """The address of the first instruction, from the targets of the branches.
 
     Operations and addresses (in bytes from the first instruction) are by row; `executed` is row ->
-    how often it was issued: blocks begin where that changes.
-
-    Returns:
-        None where no branch names a target, or no base puts any of them on an instruction.
+    how often it was issued: blocks begin where that changes. None where no branch names a target,
+    or no base puts any of them on an instruction.
     """
     known = {address: row for row, address in enumerate(addresses)}
     targets = [
@@ -523,13 +521,6 @@ def _of_launch(launch: Launch) -> KernelCode:
 
 #: A launch's machine code; a page asks for it several times.
 code_of = Recent(_of_launch, most=LADDER)
-
-
-def forget() -> None:
-    """Drop what was read, so that a measurement begins afresh."""
-    code_of.forget()
-    _known.cache_clear()
-    _slices.cache_clear()
 
 
 def issues(table: InstructionTable) -> Mapping[int, Number]:

@@ -53,6 +53,7 @@ from workbench.counters import (
     DERIVED,
     ESTIMATED,
     IMPLAUSIBLE,
+    MACHINE,
     Counter,
     Missing,
     bound_broken,
@@ -285,7 +286,8 @@ def compare(
             _remedy(old, new),
         )
     time = time_change(old_time, new_time, across=across)
-    resized = _resized(before["threads_per_block"], after["threads_per_block"])
+    threads = [side["threads_per_block"] for side in (before, after)]
+    resized = len({each.value for each in threads if isinstance(each, Combined)}) == 2
     # Over several kernels no launch can be left out, and sums have the default noise.
     alone = len(both.old.launches) == len(both.new.launches) == 1
     steady = both.steady[0] if alone and both.steady else {}
@@ -437,11 +439,6 @@ def _warnings(
 # --- one counter, one time ---------------------------------------------------------
 
 
-def _resized(old: Combined | Missing, new: Combined | Missing) -> bool:
-    """Whether a block has another number of threads."""
-    return isinstance(old, Combined) and isinstance(new, Combined) and old.value != new.value
-
-
 def _delta(
     counter: Counter,
     old: Combined | Missing,
@@ -455,11 +452,11 @@ def _delta(
     if counter.id in _USES and isinstance(old, Combined) and not old.value:
         better = ""
     values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
-    known = old if isinstance(new, Missing) else new
-    ncu = known.ncu if isinstance(known, Combined) else counter.origin
-    rules = [s.rule for s in (old, new) if isinstance(s, Combined) and s.rule]
-    derived = any(isinstance(s, Combined) and s.derived for s in (old, new))
-    estimated = any(isinstance(s, Combined) and s.value and s.estimated for s in (old, new))
+    known = [side for side in (old, new) if isinstance(side, Combined)]
+    ncu = known[-1].ncu if known else counter.origin
+    rules = [side.rule for side in known if side.rule]
+    derived = any(side.derived for side in known)
+    estimated = any(side.value and side.ncu.startswith(MACHINE) for side in known)
     result = partial(
         Delta,
         id=counter.id,

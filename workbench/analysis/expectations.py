@@ -22,7 +22,6 @@ ends of the estimate's error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Literal
 
 from msgspec import structs
@@ -107,10 +106,11 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
         verdict, reason = _decide(prediction, time.old_s, time.new_s, noise, time.moved, "s")
     elif delta is not None and delta.old is not None and delta.new is not None:
         observed = observed_change(delta)
-        decide = _by_count
         if delta.ncu.startswith(MACHINE):
-            observed, decide = observed + _(ESTIMATED), _by_estimate
-        verdict, reason = _settled(prediction, delta, partial(decide, prediction))
+            observed += _(ESTIMATED)
+        targets = (prediction.number,) if prediction.form == "to" else ()
+        why = doubt(delta, lambda one: _of_counter(prediction, one)[0], targets)
+        verdict, reason = ("inconclusive", why) if why else _of_counter(prediction, delta)
     elif delta is not None:
         reason = delta.reason or _("missing on one side")
     return Judgement(
@@ -125,36 +125,16 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
     )
 
 
-def _settled(
-    prediction: Prediction, delta: Delta, decide: Callable[[Delta], tuple[Verdict, str]]
-) -> tuple[Verdict, str]:
-    """A verdict and its reason where it holds whatever a chip would count; else inconclusive."""
-    targets = (prediction.number,) if prediction.form == "to" else ()
-    why = doubt(delta, lambda one: decide(one)[0], targets)
-    return ("inconclusive", why) if why else decide(delta)
-
-
-def _by_count(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
+def _of_counter(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
+    """The verdict on a counter that both sides have; estimates may be off."""
     assert delta.old is not None and delta.new is not None
     old, new = float(delta.old), float(delta.new)
-    return _decide(prediction, old, new, delta.noise, delta.moved, delta.unit)
-
-
-def _by_estimate(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
-    assert delta.old is not None and delta.new is not None
-    alike = delta.new == delta.old and not delta.moved
-    return _within_error(prediction, float(delta.old), float(delta.new), alike, delta.unit)
-
-
-def _within_error(
-    prediction: Prediction, old: float, new: float, alike: bool, unit: str
-) -> tuple[Verdict, str]:
-    """The verdict on an estimate that may be off."""
-    if alike:
-        return _decide(prediction, old, new, 0.0, False, unit)
+    if not delta.ncu.startswith(MACHINE):
+        return _decide(prediction, old, new, delta.noise, delta.moved, delta.unit)
     low, high = new * (1 - ESTIMATE_ERROR), new * (1 + ESTIMATE_ERROR)
-    could_be = (new, low, high, *([old] if low <= old <= high else []))
-    verdicts = [_decide(prediction, old, at, 0.0, at != old, unit) for at in could_be]
+    off = [low, high, *([old] if low <= old <= high else [])]
+    could_be = [new, *(off if new != old or delta.moved else [])]
+    verdicts = [_decide(prediction, old, at, 0.0, at != old, delta.unit) for at in could_be]
     if len({verdict for verdict, __ in verdicts}) > 1:
         return "inconclusive", _("the estimate may be off by {estimate_error:.0%}").format(
             estimate_error=ESTIMATE_ERROR

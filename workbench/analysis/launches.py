@@ -305,9 +305,8 @@ def _classes(launches: Sequence[Launch]) -> list[list[int]]:
             *(metric.value if metric is not None else None for metric in fixed),
         )
         alike = groups.setdefault(key, [])
-        found = None
-        if launch.profiled:
-            found = next((g for g in alike if _one_class(launches[g[0]], launch)), None)
+        same = (g for g in alike if launch.profiled and _one_class(launches[g[0]], launch))
+        found = next(same, None)
         if found is None:
             found = []
             alike.append(found)
@@ -555,10 +554,9 @@ def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> 
     if a is None or b is None or names[0] != names[1] or a.signature == b.signature:
         return names
     first, second = distinctions([a.signature, b.signature])
-    plain = a.kernel
     return (
-        f"{plain}<…{first}…>" if first else names[0],
-        f"{plain}<…{second}…>" if second else names[1],
+        f"{a.kernel}<…{first}…>" if first else names[0],
+        f"{a.kernel}<…{second}…>" if second else names[1],
     )
 
 
@@ -787,9 +785,7 @@ def kernel_words(change: KernelChange) -> str:
     if change.old_s is None or change.new_s is None or not min(change.old_s, change.new_s) > 0:
         return change.name
     ratio = change.old_s / change.new_s
-    said = _("equally fast within the noise")
-    if change.moved:
-        said = faster(ratio)
+    said = faster(ratio) if change.moved else _("equally fast within the noise")
     times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
     return _("{kernel} {times}, {speed}").format(kernel=change.name, times=times, speed=said)
 

@@ -167,12 +167,6 @@ class HunkCode(Record, frozen=True):
     launches: tuple[int, int]
 
 
-@lru_cache(maxsize=LADDER)
-def _kinds(code: KernelCode) -> tuple[list[str], list[str]]:
-    """The shape of every instruction, and its role."""
-    return [shape(one) for one in code.operations], [role(one) for one in code.operations]
-
-
 def compare_code(
     old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
 ) -> CodeDiff:
@@ -215,9 +209,8 @@ def _key(code: KernelCode, row: int) -> Hashable:
     if known is None:
         operation = code.operations[row]
         writers = code.slices.writers(row, operation.reads, _NEAR)
-        names, _ = _kinds(code)
-        near = {names[source.row] for source in writers}
-        known = keys[row] = names[row], tuple(sorted(near))
+        near = {shape(code.operations[source.row]) for source in writers}
+        known = keys[row] = shape(operation), tuple(sorted(near))
     return known
 
 
@@ -227,11 +220,9 @@ def _classes(
     found: dict[str, str] = {}
     sums: list[dict[str, list[float]]] = [defaultdict(lambda: [0, 0, 0.0]) for _ in range(2)]
     for listing, rows, side in ((old, rows_old, sums[0]), (new, rows_new, sums[1])):
-        names, roles = _kinds(listing.code)
         for row in rows:
-            name = names[row]
-            if name not in found:
-                found[name] = roles[row]
+            name = shape(listing.operations[row])
+            found.setdefault(name, role(listing.operations[row]))
             one = side[name]
             one[0] += 1
             one[1] += listing.issued.get(row, 0)
@@ -242,11 +233,10 @@ def _classes(
         classes.append(
             CodeClass(name=name, role=found[name], old=(int(a), b, c), new=(int(x), y, z))
         )
-    return tuple(sorted(classes, key=_by_change))
-
-
-def _by_change(one: CodeClass) -> tuple[float, float, str]:
-    return -abs(one.new[2] - one.old[2]), -abs(one.new[1] - one.old[1]), one.name
+    by_name = sorted(classes, key=lambda one: one.name)
+    return tuple(
+        sorted(by_name, key=lambda c: (-abs(c.new[2] - c.old[2]), -abs(c.new[1] - c.old[1])))
+    )
 
 
 _Rows = tuple[tuple[int | None, int | None], ...]

@@ -64,9 +64,8 @@ class Opinion(Record, frozen=True):
 
 
 class _Passes(NamedTuple):
-    """Of some instructions: how often they ran, their wavefronts, and those above the ideal."""
+    """Of some instructions: their wavefronts, and those above the ideal."""
 
-    ran: Number = 0
     taken: Number = 0
     excess: Number = 0
     wide: Number = 0  # how many were loads of more than a word a lane
@@ -166,7 +165,6 @@ def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
         old, passes = out.get(kind, _Passes()), taken.get(row, 0)
         wide = often if kind == "load" and ideal.get(row, 0) > often else 0
         out[kind] = _Passes(
-            old.ran + often,
             old.taken + passes,
             old.excess + passes - ideal.get(row, 0),
             old.wide + wide,
@@ -264,12 +262,8 @@ def is_misread(text: str) -> bool:
     return is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))
 
 
-def misread_copies(profile: Profile) -> int:
-    """How many machine instructions of a profile ncu misread, of those that ran."""
-    return sum(map(_misread, profile.launches)) if profile.engine == "ncu" else 0
-
-
 def _count_misread(launch: Launch) -> int:
+    """How many of a launch's machine instructions that ran ncu misread."""
     table, ran = launch.instructions, launch.instructions.columns.get("inst_executed")
     if not launch.profiled or ran is None:
         return 0
@@ -282,7 +276,7 @@ _misread = Recent(_count_misread)
 
 def misread_words(profile: Profile) -> list[str]:
     """What a reader of the profile's line counters must know; empty where all are right."""
-    count = misread_copies(profile)
+    count = sum(map(_misread, profile.launches)) if profile.engine == "ncu" else 0
     # Of another architecture nobody knows.
     if not count or profile.device.compute_capability != (9, 0):
         return []

@@ -92,8 +92,7 @@ def distinctions(signatures: Sequence[str]) -> list[str]:
 
 
 def _named(name: str, launch: Launch) -> str:
-    arguments = template_arguments(launch) if name.lower() in _EMPTY else ""
-    return f"{name}<{arguments}>" if arguments else name
+    return _with_arguments(name, launch) if name.lower() in _EMPTY else name
 
 
 def _with_arguments(name: str, launch: Launch) -> str:

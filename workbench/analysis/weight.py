@@ -70,9 +70,7 @@ class Scale:
     def seconds(self, counter: str, amount: float) -> float | None:
         """The least time for `amount` of a counter.
 
-        Returns:
-            None for counters that are no counts (ratios, sizes, samples), and where the
-            device is not known.
+        None for ratios, sizes and samples, and where the device is not known.
         """
         if self._chip is None or not self.known:
             return None

@@ -27,7 +27,9 @@ hides what is waited for, and so is a reason only where it was counted that noth
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
@@ -130,7 +132,7 @@ def effects(tuning: Tuning, problem: str) -> Effects:
     }
     seen = {name: [value for value, many in own.items() if many] for name, own in count.items()}
     table = {
-        name: _dummies([each.values.get(name) for each in trials], values)
+        name: np.array([[float(x.values.get(name) == value) for value in values] for x in trials])
         for name, values in seen.items()
         if len(values) > 1
     }
@@ -140,7 +142,7 @@ def effects(tuning: Tuning, problem: str) -> Effects:
     mains = []
     for name, own in count.items():
         share, why = fit.main(name) if name in table else (None, N_("only one value was timed"))
-        costs = {} if why else dict(zip(seen[name], fit.costs(name), strict=True))
+        costs = {} if why else dict(zip(seen[name], fit.costs[name], strict=True))
         levels = tuple(
             ValueCost(value=value, tried=many, factor=costs.get(value))
             for value, many in own.items()
@@ -163,10 +165,6 @@ def _largest(effect: Effect) -> float:
     return 1.0 if effect.share is None else -effect.share
 
 
-def _dummies(column: Sequence[Value | None], values: Sequence[Value]) -> Matrix:
-    return np.array([[float(each == value) for value in values] for each in column])
-
-
 def _noise(trials: Sequence[Trial]) -> float:
     """The variance of a logarithm of a time that its intervals show."""
     halves = [
@@ -179,11 +177,8 @@ class _Model(NamedTuple):
     """A linear model: an orthonormal basis of what its columns span, and what it leaves."""
 
     basis: Matrix
+    rank: int
     rss: float
-
-    @property
-    def rank(self) -> int:
-        return int(self.basis.shape[1])
 
 
 class _Fit:
@@ -201,7 +196,8 @@ class _Fit:
         columns = [np.ones((len(self._y), 1)), *(self._table[name] for name in names), *more]
         u, s, _ = np.linalg.svd(np.hstack(columns), full_matrices=False)
         basis = u[:, s > 1e-9 * max(s.max(initial=0.0), 1.0)]
-        return _Model(basis, float(((self._y - basis @ (basis.T @ self._y)) ** 2).sum()))
+        left = self._y - basis @ (basis.T @ self._y)
+        return _Model(basis, basis.shape[1], float((left**2).sum()))
 
     def main(self, name: str) -> tuple[float | None, str]:
         """The share of a parameter, or why it is not told."""
@@ -211,17 +207,16 @@ class _Fit:
             return None, N_("its values were timed only together with certain others")
         return self._share(without, self._all)
 
-    def costs(self, name: str) -> list[float]:
-        """Time of each value over that of the best one, all others alike."""
-        columns = np.hstack([np.ones((len(self._y), 1)), *self._table.values()])
-        solution = np.linalg.lstsq(columns, self._y, rcond=None)[0]
-        begin = 1
-        for each, own in self._table.items():
-            if each == name:
-                part = solution[begin : begin + own.shape[1]]
-                return [float(cost) for cost in np.exp(part - part.min())]
-            begin += own.shape[1]
-        raise KeyError(name)
+    @cached_property
+    def costs(self) -> dict[str, list[float]]:
+        """Of each parameter: time of each value over that of the best one, all others alike."""
+        columns = [np.ones((len(self._y), 1)), *self._table.values()]
+        solution = np.linalg.lstsq(np.hstack(columns), self._y, rcond=None)[0]
+        __, *parts = np.split(solution, np.cumsum([own.shape[1] for own in columns[:-1]]))
+        return {
+            name: np.exp(part - part.min()).tolist()
+            for name, part in zip(self._table, parts, strict=True)
+        }
 
     def pair(self, one: str, other: str) -> tuple[float | None, str]:
         """The share of two parameters beyond each alone, or why it is not told."""
@@ -272,34 +267,24 @@ def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
 
     The largest is first.
     """
-    found: dict[tuple[object, ...], Cliff] = {}
+    found: dict[tuple[object, ...], list[Cliff]] = defaultdict(list)
     for parameter, fast, slow, ratio in _steps(tuning, problem):
         limiter, moved = limiters(fast, slow, ratio)
-        if not limiter:
-            continue  # of such a step nobody learns anything
-        alike = (parameter, fast.values[parameter], slow.values[parameter], limiter)
-        known = found.get(alike)
-        cases = known.cases + 1 if known else 1
-        if known and known.factor >= ratio:
-            found[alike] = replace(known, cases=cases)
-            continue
-        found[alike] = Cliff(
-            problem=problem,
-            parameter=parameter,
-            limiter=limiter,
-            factor=ratio,
-            cases=cases,
-            fast=fast.values,
-            slow=slow.values,
-            moved=moved,
-        )
-    return tuple(sorted(found.values(), key=lambda each: -each.factor))
+        if limiter:  # without one, nobody learns anything of the step
+            alike = (parameter, fast.values[parameter], slow.values[parameter], limiter)
+            one = Cliff(problem, parameter, limiter, ratio, 1, fast.values, slow.values, moved)
+            found[alike].append(one)
+    every = (
+        replace(max(own, key=lambda each: each.factor), cases=len(own)) for own in found.values()
+    )
+    return tuple(sorted(every, key=lambda each: -each.factor))
 
 
 def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, float]]:
-    """Neighbours that differ by a cliff: parameter, the faster, the slower, and the factor."""
-    timed = {key_of(each.values): each for each in tuning.of(problem) if score(tuning.engine, each)}
-    for trial in timed.values():
+    """Neighbours a cliff apart, beyond intervals: parameter, the faster, the slower, the factor."""
+    scores = ((each, score(tuning.engine, each)) for each in tuning.of(problem))
+    timed = {key_of(each.values): (each, seconds) for each, seconds in scores if seconds}
+    for trial, seconds in timed.values():
         for name, values in tuning.parameters.items():
             place = values.index(trial.values[name]) + 1 if trial.values.get(name) in values else 0
             if not 0 < place < len(values):
@@ -307,17 +292,11 @@ def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, fl
             other = timed.get(key_of({**trial.values, name: values[place]}))
             if other is None:
                 continue
-            fast, slow = sorted((trial, other), key=lambda each: score(tuning.engine, each) or 0.0)
-            ratio = (score(tuning.engine, slow) or 0.0) / (score(tuning.engine, fast) or 1.0)
-            if ratio >= CLIFF and _apart(tuning, fast, slow):
-                yield name, fast, slow, ratio
-
-
-def _apart(tuning: Tuning, fast: Trial, slow: Trial) -> bool:
-    """Whether intervals lie apart; the emulator's estimates have none."""
-    if tuning.engine == "emulator":
-        return True
-    return fast.high_s is not None and slow.low_s is not None and slow.low_s > fast.high_s
+            (fast, least), (slow, most) = sorted(((trial, seconds), other), key=lambda x: x[1])
+            # The emulator's estimates have no intervals.
+            known = fast.high_s is not None and slow.low_s is not None and slow.low_s > fast.high_s
+            if most / least >= CLIFF and (known or tuning.engine == "emulator"):
+                yield name, fast, slow, most / least
 
 
 class _Moved(NamedTuple):
@@ -425,10 +404,8 @@ def _uneven(facts: Mapping[str, float]) -> float | None:
 
 def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
     """Whether most of the wavefronts that came on are of bank conflicts."""
-    name = "shared_wavefronts_excess"
-    if name not in a or name not in b:
-        return False
-    return b[name] - a[name] >= 0.5 * (b["shared_wavefronts"] - a["shared_wavefronts"])
+    name, every = "shared_wavefronts_excess", "shared_wavefronts"
+    return name in a and name in b and b[name] - a[name] >= 0.5 * (b[every] - a[every])
 
 
 #: Counters by which blocks an SM holds: what takes them.

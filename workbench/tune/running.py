@@ -7,7 +7,6 @@ stopping rule of `workbench time`. Each trial is kept as it ends.
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 import time
@@ -42,6 +41,7 @@ from workbench.ladder.tunings import (
     Tuning,
     TuningBegun,
     TuningEnded,
+    TuningEngine,
     Values,
     forget_profiles,
     key_of,
@@ -66,8 +66,6 @@ from workbench.units import quantity, several
 
 #: A space of so many choices is tried whole: of fewer than that a sampler saves nothing.
 _SMALL = 32
-#: Of so many it is counted how many there are, which takes a while.
-_COUNTED = 64 * _SMALL
 #: Parts of the budget after which the CPU counts no further choice, and the GPU tries none.
 _COUNTING, _SCREENING = 0.4, 0.85
 #: Seconds that a GPU has for one choice: more is taken for a hang.
@@ -114,6 +112,7 @@ class Tuner:
         engine = runner.engine
         where = engine.where if isinstance(engine, GpuEngine) else None
         self._timing = where is not None
+        self._engine: TuningEngine = "gpu" if self._timing else "emulator"
         self._arch = where.arch if where else options.arch or DEFAULT_ARCH
         self._device = device_of(self._arch).slug
         self._hang_s = where.limit.seconds if where else EMULATOR_S
@@ -135,10 +134,7 @@ class Tuner:
         spaces = [Space(runner.study, version, problem) for problem in problems]
         first, engine = spaces[0], runner.engine
         end = time.monotonic() + manner.budget_s
-        whole = (
-            first.size <= _COUNTED
-            and sum(1 for _ in itertools.islice(first.every(), _SMALL + 1)) <= _SMALL
-        )
+        whole = first.many <= _SMALL
         if self._timing:
             self._device = runner.device
         begun = TuningBegun(
@@ -147,7 +143,7 @@ class Tuner:
             source_hash=source_hash(runner.project, version),
             problems=tuple(each.name for each in problems),
             gpu=self._device,
-            engine="gpu" if self._timing else "emulator",
+            engine=self._engine,
             parameters=dict(first.parameters),
             default=first.default,
             requires=first.requires,
@@ -220,18 +216,15 @@ class Tuner:
         sieve = Sieve(self._runner, space, self._options, self._arch, self._device, counting)
         search = self._search(space, whole)
         say = self._display.say
-        many = sum(1 for _ in space.every()) if space.size <= _COUNTED else space.size
-        what = f"{several(many, 'choice')} of {space.words}"
+        what = f"{several(space.many, 'choice')} of {space.words}"
         how = "all of them" if whole else "as Optuna's TPE proposes them"
         say(f"tune {self._version.id} on {space.problem.name}: {what}; {how}")
         last = begin + _SCREENING * budget_s if self._timing else until
         done = self._screened(space, search, sieve, last)
-        if self._timing:
-            self._raced(space, until)
+        self._raced(space, until)
         while not self._proved(space):
-            if self._timing:
-                self._reopen(space)
-                self._raced(space, until)
+            self._reopen(space)
+            self._raced(space, until)
         return done
 
     def _search(self, space: Space, whole: bool) -> Search:
@@ -242,12 +235,8 @@ class Tuner:
         search = Sampled(space, self._runner.engine.seed, [space.default])
         for trial in self._of(space):
             if trial.fate != "not run":
-                search.tell(trial.values, self._seconds(trial))
+                search.tell(trial.values, score(self._engine, trial))
         return search
-
-    def _seconds(self, trial: Trial | None) -> float | None:
-        """What a search hears of a trial: its time, or the emulator's estimate."""
-        return score("gpu" if self._timing else "emulator", trial)
 
     def _asked(self, space: Space, search: Search, most: int) -> list[Values]:
         """Choices that have not been tried yet."""
@@ -258,7 +247,7 @@ class Tuner:
                 if known is None or known.fate == "not run":
                     found.append(values)
                 else:
-                    search.tell(values, self._seconds(known))
+                    search.tell(values, score(self._engine, known))
         return found
 
     def _sift(self, space: Space, sieve: Sieve, choices: Sequence[Values]) -> list[Sifted]:
@@ -300,7 +289,7 @@ class Tuner:
                     return "budget"
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))
-                search.tell(values, self._seconds(trial))
+                search.tell(values, score(self._engine, trial))
             if patience.over(self._best(space)) and not whole:
                 return "converged"
         return "budget"
@@ -341,8 +330,7 @@ class Tuner:
     def _alone(self, sifted: Sifted, ending: Ending) -> None:
         """Keep what became of a choice alone on the GPU."""
         trial, result, error = sifted.trial, ending.result, ending.error
-        seconds = result.seconds if result is not None else self._hang_s
-        self._spend(seconds)
+        seconds = self._spend(result.seconds if result is not None else self._hang_s)
         trial = replace(trial, gpu_s=seconds)
         check = result.check if result is not None else None
         if error is None and result is not None and result.raced:
@@ -388,8 +376,7 @@ class Tuner:
     def _ran(self, field: Sequence[Sifted], ending: Ending) -> None:
         """Keep the times of a race; where it broke, those that each had alone stand."""
         result, error = ending.result, ending.error
-        seconds = result.seconds if result is not None else self._hang_s
-        self._spend(seconds)
+        seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
             words = first_line(error) if error else "it gave no times"
             self._display.say(f"note: the race was broken off, times alone stand: {words}")
@@ -478,8 +465,9 @@ class Tuner:
         if self._fault is not None:
             raise self._fault
 
-    def _spend(self, seconds: float) -> None:
+    def _spend(self, seconds: float) -> float:
         self._gpu_s = (self._gpu_s or 0.0) + seconds
+        return seconds
 
     def _keep(self, trial: Trial) -> None:
         self._trials[trial.key] = trial
@@ -492,10 +480,7 @@ class Tuner:
 
 def _a_round(space: Space) -> int:
     """The number of choices that a search proposes before it gets results."""
-    if space.size > _COUNTED:
-        return _TOGETHER
-    many = sum(1 for _ in itertools.islice(space.every(), _TENTH * _TOGETHER))
-    return min(_TOGETHER, max(_FEW, many // _TENTH))
+    return min(_TOGETHER, max(_FEW, space.many // _TENTH))
 
 
 def _over(kept: Tuning, begun: TuningBegun, since: str) -> bool:

@@ -11,7 +11,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from workbench.errors import MissingError
 from workbench.ladder.tunings import Value, Values, key_of
@@ -23,20 +23,8 @@ _VAIN = 20
 _LISTED = 1 << 16
 
 
-class Search(Protocol):
-    """Proposes choices, each once."""
-
-    name: str
-
-    def ask(self, most: int) -> list[Values]:
-        """The next ones, at most so many; none: there are no more."""
-
-    def tell(self, values: Values, seconds: float | None) -> None:
-        """Report the time of a choice; None where it has none."""
-
-
 class Everything:
-    """All choices, in an order that is given."""
+    """All choices, in an order that is given, each once."""
 
     name = "all"
 
@@ -44,11 +32,11 @@ class Everything:
         self._left = iter(choices)
 
     def ask(self, most: int) -> list[Values]:
-        """See `Search`."""
+        """The next ones, at most so many; none: there are no more."""
         return list(itertools.islice(self._left, most))
 
     def tell(self, values: Values, seconds: float | None) -> None:
-        """See `Search`: what comes next does not depend on it."""
+        """Report the time of a choice: what comes next does not depend on it."""
 
 
 class Sampled:
@@ -90,7 +78,7 @@ class Sampled:
         }
 
     def ask(self, most: int) -> list[Values]:
-        """See `Search`."""
+        """The next ones, each once, at most so many; none: there are no more."""
         optuna = _optuna()
         for values in self._beside()[:most]:
             self._study.enqueue_trial(self._places(values), skip_if_exists=True)
@@ -144,7 +132,7 @@ class Sampled:
         return found
 
     def tell(self, values: Values, seconds: float | None) -> None:
-        """See `Search`; of a choice that it has not proposed as well."""
+        """Report the time of a choice, of one that it has not proposed as well; None: no time."""
         optuna = _optuna()
         key = key_of(values)
         self._known.add(key)
@@ -160,6 +148,9 @@ class Sampled:
                     params=self._places(values), distributions=self._distributions, value=score
                 )
             )
+
+
+Search = Everything | Sampled
 
 
 def _ordered(values: tuple[Value, ...]) -> bool:

@@ -6,7 +6,6 @@ A page and a terminal print the same rows, and decide nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from workbench.analysis.story import Step, telling
 from workbench.ladder.tunings import Trial, Tuning, score, shown_values
@@ -34,7 +33,6 @@ _UNKNOWN = N_(
 _CLIFFS, _COUNTERS = 12, 6
 #: What is called otherwise where it stands alone: of the other name there is a number of.
 _APART = {"global sectors": N_("sectors of global memory")}
-_NO_STEPS: Mapping[str, Step] = MappingProxyType({})
 
 
 def _choice(trial: Trial | None) -> str:
@@ -186,7 +184,7 @@ def percent(share: float | None) -> str:
     return "—" if share is None else quantity(round(100 * share, 1), "%")
 
 
-def told_sheets(tuning: Tuning, steps: Mapping[str, Step] = _NO_STEPS) -> Iterator[Sheet]:
+def told_sheets(tuning: Tuning, steps: Mapping[str, Step]) -> Iterator[Sheet]:
     """All tables of a tuning, those that say something: of each problem, then over problems.
 
     `steps` go from the runner-up to the winner, by problem.

@@ -18,6 +18,9 @@ from workbench.study.folder import Study
 from workbench.study.frontmatter import define_text
 from workbench.study.launches import BLOCK_NAMES
 
+#: Of so many choices it is counted how many meet `requires`.
+_COUNTED = 2048
+
 
 class Space:
     """The choices for a version on a problem.
@@ -44,6 +47,11 @@ class Space:
         """The number of choices, before `requires`."""
         return math.prod(len(values) for values in self.parameters.values())
 
+    @cached_property
+    def many(self) -> int:
+        """The number of choices; before `requires` where counting them takes a while."""
+        return self.size if self.size > _COUNTED else sum(1 for _ in self.every())
+
     def holds(self, values: Values) -> bool:
         """Whether a choice is one of the space: it meets `requires`.
 
@@ -68,7 +76,7 @@ class Space:
             if self.holds(values):
                 yield values
 
-    @cached_property
+    @property
     def words(self) -> str:
         """``TILE (3) × UNROLL (4)``."""
         return " × ".join(f"{name} ({len(values)})" for name, values in self.parameters.items())

@@ -23,16 +23,8 @@ def start_tuned(
 ) -> tuple[str, str]:
     """Write a new version: a tuned one with the values of its winner, and without its space.
 
-    Args:
-        project: Where it belongs.
-        study: The study of both.
-        name: ``v5``, or ``v5_some_name``.
-        version: What was tuned.
-        problem: Whose winner is meant; empty: of the only one.
-        title: Its title; empty: made of the problem.
-
-    Returns:
-        The path, and what it is a copy of, in words.
+    `name` is ``v5`` or ``v5_some_name``. `problem`: whose winner is meant; empty: of the only one.
+    `title`: empty: made of the problem. Returns the path, and what it is a copy of, in words.
 
     Raises:
         MissingError: it was never tuned, or not on that problem.

@@ -17,26 +17,22 @@ Steps = dict[str, Step]
 def tuned_steps(
     store: Store, tuning: Tuning, say: Callable[[str], None], problems: Iterable[str] = ()
 ) -> Steps:
-    """The steps of problems, or of all; `say` is told why one of them cannot be read."""
+    """The steps of problems, or of all, that have a runner-up and both profiles.
+
+    `say` is told why one of them cannot be read.
+    """
     found: Steps = {}
     for problem in problems or tuning.winners:
+        sides = tuning.sides(store, problem)
+        if not sides or not all(path.is_file() for _, path in sides):
+            continue
         try:
-            step = _tuned_step(store, tuning, problem)
+            (winner, new), (runner_up, old) = ((each, store.load(path)) for each, path in sides)
         except DataError as error:
             say(error.message)
-            continue
-        if step is not None:
-            found[problem] = step
+        else:
+            found[problem] = step_between(tuning, (runner_up, winner), (old, new))
     return found
-
-
-def _tuned_step(store: Store, tuning: Tuning, problem: str) -> Step | None:
-    """The step on a problem; None without a runner-up or without both profiles."""
-    sides = tuning.sides(store, problem)
-    if not sides or not all(path.is_file() for _, path in sides):
-        return None
-    (winner, new), (runner_up, old) = ((each, store.load(path)) for each, path in sides)
-    return step_between(tuning, (runner_up, winner), (old, new))
 
 
 def step_between(

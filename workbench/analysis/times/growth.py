@@ -1,7 +1,4 @@
-"""Which problem stands for a study, and does a version's time grow with it? Pure functions.
-
-Of the problems on which most versions were profiled, the one with the most work stands for the
-study: a small one says more of launches and half-empty grids than of the code.
+"""Does a version's time grow with the problem? Pure functions.
 
 A time that stays the same while the work grows is no time of the work. The classic case is
 a stop watch around the first launch: loading the module and starting the library take
@@ -77,36 +74,11 @@ def _stays(small: Timing, large: Timing) -> bool:
     return min(times) >= FLOOR_S and times[1] < TIME * times[0]
 
 
-class Measured(Record, frozen=True):
-    """What is recorded on one problem: versions profiled, and its work as far as it is known.
-
-    `place` is the problem's among those of its study, for equals.
-    """
-
-    profiled: int
-    work: float
-    place: int = 0
-
-
-def representative(problems: Sequence[Measured]) -> int:
-    """The index of the problem that stands for a study (at least one is given)."""
-
-    def speaks(number: int) -> tuple[int, float, int]:
-        one = problems[number]
-        return one.profiled, one.work, -one.place
-
-    return max(range(len(problems)), key=speaks)
-
-
 def flat_times(timings: Iterable[Timing]) -> list[Flat]:
     """Where times do not grow with the work, the widest runs of each version first.
 
-    Args:
-        timings: Of one study and device; versions in any order, each problem once per version.
-
-    Returns:
-        Runs without a common problem, in the order in which versions first appear. Empty
-        where all is well.
+    `timings` are of one study and device, each problem once per version. The runs have no common
+    problem, and are in the order in which versions first appear.
     """
     versions: dict[str, list[Timing]] = {}
     for timing in timings:

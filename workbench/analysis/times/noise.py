@@ -87,13 +87,8 @@ def _apart(a: Spread, b: Spread) -> bool:
     The range of n captures holds the next one with probability (n - 1)/(n + 1) only:
     half of the time for three. So each end is moved out by 2/(n - 1) of the range.
     """
-    (a_low, a_high), (b_low, b_high) = (_widened(spread) for spread in (a, b))
-    return a_high < b_low or b_high < a_low
-
-
-def _widened(spread: Spread) -> tuple[float, float]:
-    margin = 2.0 * (spread.high - spread.low) / (spread.n - 1)
-    return spread.low - margin, spread.high + margin
+    more = [2.0 * (each.high - each.low) / (each.n - 1) for each in (a, b)]
+    return a.high + more[0] < b.low - more[1] or b.high + more[1] < a.low - more[0]
 
 
 # --- From what to what a chip may count ----------------------------------------------------------
@@ -163,7 +158,8 @@ def chances(
     """
     if not _marked(profile):
         return {}
-    rest = combine(_without(profile), speaker)
+    bare = structs.replace(profile, launches=tuple(map(_bare, profile.launches)))
+    rest = combine(bare, speaker)
     out = {}
     for counter in catalog():
         value = values[counter.id]
@@ -227,11 +223,8 @@ def _of_mean(
     return Chance(low=low, high=high, words=words)
 
 
-def _without(profile: Profile) -> Profile:
-    return structs.replace(profile, launches=tuple(map(_bare, profile.launches)))
-
-
 def _bare(launch: Launch) -> Launch:
+    """A launch without its marked instructions and what they count."""
     timed = launch.by_timing
     if timed is None:
         return launch

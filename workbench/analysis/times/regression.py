@@ -275,8 +275,7 @@ def _predicted(new: Estimate, pool: Pool) -> Estimate:
     extra = max(0.0, _uncertainty(new) ** 2 - pool.own**2)
     half = _T[min(n - 1, len(_T)) - 1] * math.sqrt(scatter**2 * (1 + 1 / n) + extra)
     middle = math.log(new.value) - fmean(pool.logs)
-    ends = (math.exp(middle + side) for side in (0.0, -half, half))
-    value, low, high = ends
+    value, low, high = (math.exp(middle + side) for side in (0.0, -half, half))
     return Estimate(value=value, low=low, high=high, n=n)
 
 

@@ -95,10 +95,7 @@ def paired_ratio(
     It is the order-statistic interval of the logarithms, mapped back: the logarithm
     keeps the order, and makes a ratio and its inverse agree.
 
-    Args:
-        numerators: Seconds, e.g. of the baseline.
-        denominators: Seconds of the partner at the same position, e.g. of the version.
-        confidence: Wanted coverage of the interval.
+    Both are in seconds, partners at the same position.
 
     Raises:
         ValueError: different lengths, too few pairs, or a time that is not positive.

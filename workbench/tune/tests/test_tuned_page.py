@@ -104,13 +104,13 @@ def test_a_winner_stands_beside_its_runner_up_and_the_version_as_it_is(tuned: Tu
 
 
 def test_what_a_wrong_choice_costs_stands_under_the_tables_of_all_problems(tuned: Tuning) -> None:
-    *_, sizes = told_sheets(tuned)
+    *_, sizes = told_sheets(tuned, {})
     assert sizes.header == ("winner of", "choice", "n1024", "n64")
     assert sizes.shown == (
         ("n1024", "TILE=32 UNROLL=4", "1.00×", "1.10×"),
         ("n64", "TILE=16 UNROLL=4", "1.10×", "1.00×"),
     )
-    text = "".join(render(sheet_view(sheet), 120) for sheet in told_sheets(tuned))
+    text = "".join(render(sheet_view(sheet), 120) for sheet in told_sheets(tuned, {}))
     assert text.count("registers → occupancy") == 2 and "which parameter matters on n64" in text
 
 

@@ -223,8 +223,7 @@ def test_small_gains_add_up_to_one() -> None:
 
 @pytest.mark.parametrize(("choices", "together"), [(12, 4), (80, 8), (100_000, 16)])
 def test_of_a_smaller_space_a_search_learns_earlier(choices: int, together: int) -> None:
-    space = SimpleNamespace(size=choices, every=lambda: iter(range(choices)))
-    assert running._a_round(cast(Space, space)) == together
+    assert running._a_round(cast(Space, SimpleNamespace(many=choices))) == together
 
 
 def test_a_problem_that_takes_the_emulator_too_long_is_not_tried_with_every_choice(
