@@ -64,17 +64,17 @@ def test_its_profile_has_the_names_that_a_report_has(cli: Cli, project: Project)
 @pytest.mark.slow
 def test_each_hint_leads_on_until_it_runs(cli: Cli, project: Project) -> None:
     write(project, "scale", "")
-    code, _, err = verify(cli)
+    code, err, _ = verify(cli)
     assert code == 4 and "no kernel `scale`" in err
     assert "add `template __global__ void scale<float>(...);` with the types" in err
     write(project, "scale<float>", FIRST + SECOND)
-    code, _, err = verify(cli)
+    code, err, _ = verify(cli)
     assert code == 4 and 'Compiled are "scale<float, 2>", "scale<float, 3>"' in err
     write(project, "scale<float, N>", FIRST)
-    code, _, err = verify(cli)
+    code, err, _ = verify(cli)
     assert code == 4 and 'kernel = "scale" means it' in " ".join(err.split())
     write(project, "scale", FIRST + SECOND)
-    code, _, err = verify(cli)
+    code, err, _ = verify(cli)
     assert code == 4 and "2 kernels `scale`" in err
     assert 'Write which one: kernel = "scale<float, 2>" or "scale<float, 3>".' in " ".join(
         err.split()

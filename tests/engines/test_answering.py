@@ -85,8 +85,8 @@ def test_a_version_that_is_not_there_is_named(
     cli: Cli, names_v0: Project, project_file: ProjectFile
 ) -> None:
     project_file("study.py", 'reference = "v0"', 'reference = "v7"')
-    code, _, err = cli("verify", "v1", *HERE)
-    assert code == 2 and "no version `v7`" in err, err
+    code, out, _ = cli("verify", "v1", *HERE)
+    assert code == 2 and "no version `v7`" in out
 
 
 def test_another_value_is_refused_at_its_line(cli: Cli, project_file: ProjectFile) -> None:

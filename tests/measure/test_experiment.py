@@ -108,11 +108,13 @@ def test_from_python_an_error_is_the_result_s_fault(
     add_version("v1", "does not compile")
     session, run = CoreSession(experiment.project.root), RunOptions(launcher="env", arch="sm_90")
     found = session.verify(Named(versions=("v0", "v1")), run=run)
-    assert [(piece.key, judged.error) for piece, judged in found.pairs] == [
-        (("v0", "n1000"), None),
-        (("v0", "n7"), None),
+    assert [(piece.key, judged.error is None) for piece, judged in found.pairs] == [
+        (("v0", "n1000"), True),
+        (("v0", "n7"), True),
+        (("v1", "n1000"), False),
+        (("v1", "n7"), False),
     ]
-    assert isinstance(found.fault, KernelError) and found.fault.message == "1 of 2 failed: v1"
+    assert isinstance(found.fault, KernelError) and "v1" in found.fault.message
     stand_in("wrong")
     times = session.time("v0", run, manner=workspace.Manner(QUICK, resume=False))
     assert isinstance(times.fault, KernelError) and "wrong result" in times.fault.message

@@ -88,7 +88,8 @@ def profile(version: str) -> Profile:
             for name, times in COUNTERS.items()
         },
     )
-    launch = make_launch(instructions=table)
+    ran = make_metrics(**{"smsp__inst_executed.sum": sum(counts.values())})
+    launch = make_launch(instructions=table, metrics=ran)
     source = SourceFile(path="scale.cu", text="\n".join(text))
     return make_profile(version=version, launches=(launch,), sources=(source,))
 

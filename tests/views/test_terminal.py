@@ -39,7 +39,7 @@ from workbench.analysis.compare import compare
 from workbench.analysis.story import Step
 from workbench.errors import DataError
 from workbench.ladder.listing import StudyList, study_list
-from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
+from workbench.model import Device, Estimate, InstructionTable, Launch, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
 from workbench.views.terminal.console import (
@@ -331,8 +331,13 @@ def test_diff_names_added_and_removed_launches() -> None:
 
 def test_a_small_change_of_an_exact_counter_is_said_in_full() -> None:
     metric = "smsp__inst_executed.sum"
+
+    def made(count: int) -> Launch:
+        launch = make_launch(metrics=make_metrics(**{metric: count}))
+        return msgspec.structs.replace(launch, instructions=InstructionTable())
+
     sides = [
-        make_profile(version=name, launches=(make_launch(metrics=make_metrics(**{metric: count})),))
+        make_profile(version=name, launches=(made(count),))
         for name, count in (("v0", 10_000_000), ("v1", 10_001_000))
     ]
     found = next(

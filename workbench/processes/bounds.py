@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from workbench.errors import OverError
+
 if sys.platform == "linux":
     import resource  # Windows has none
 
@@ -97,14 +99,6 @@ _SIGNAL = getattr(signal, "SIGXCPU", None)
 @dataclass(frozen=True, eq=False)
 class _Alarm:
     at: float
-
-
-class OverError(BaseException):
-    """The time of a block is over; nobody in it takes that for an error of his own."""
-
-    def __init__(self, alarm: _Alarm) -> None:
-        super().__init__()
-        self.alarm = alarm
 
 
 #: Of the blocks that are under way, the outermost first.
