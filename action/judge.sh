@@ -71,11 +71,17 @@ else
   [[ -n "$ENGINE" ]] && words+=("--engine=$ENGINE")
   [[ -n "$AGAINST" ]] || AGAINST="$(merge_base)" || code=$?
   words+=("--against=$AGAINST")
+  [[ "${ACCEPT:-}" == true ]] && words+=(--accept)
 fi
 if ((code == 0)); then
   quietly workbench check "${words[@]}" "${also[@]}" -- "${versions[@]}" || code=$?
 fi
 
+# Who ends without a verdict has not passed: code that a study runs may end the process.
+passed='import json, sys; sys.exit(json.load(open(sys.argv[1]))["status"] != "pass")'
+if ((code == 0)) && ! python3 -I -c "$passed" "$folder/gate.json"; then
+  code=70
+fi
 if [[ -s "$folder/annotations.txt" ]]; then
   cat "$folder/annotations.txt"
 fi

@@ -275,11 +275,7 @@ class Module:
         return bool(self.ptx.assembled)
 
     def kernel(self, name: str) -> Kernel:
-        """A kernel by its name, with or without what C++ adds to it.
-
-        Raises:
-            PtxError: there is none of that name, or several.
-        """
+        """A kernel by its C++ or mangled name; PtxError: there is none, or several."""
         mangled = f"{len(name)}{name}"
         fitting = [each for each in self.kernels if mangled in each]
         if name in self.kernels or len(fitting) != 1:
@@ -367,11 +363,7 @@ def _target_of(ptx: str) -> str:
 
 
 def _three(extent: int | tuple[int, ...]) -> Dim3:
-    """An extent along three axes.
-
-    Raises:
-        LaunchError: it has more.
-    """
+    """An extent along three axes; LaunchError: it has more."""
     axes = (extent,) if isinstance(extent, int) else tuple(extent)
     if not 1 <= len(axes) <= 3:
         raise LaunchError(f"{axes} has {len(axes)} axes", "A grid or block has one to three.")
@@ -394,11 +386,7 @@ def _arrays(named: Mapping[str, Given]) -> dict[str, Array]:
 
 
 def _number(value: int | float, parameter: Variable, what: str) -> bytes:
-    """A number as the bytes of a parameter.
-
-    Raises:
-        LaunchError: it does not fit.
-    """
+    """A number as the bytes of a parameter; LaunchError: it does not fit."""
     if parameter.kind in _FLOATS:
         return np.array(value, _FLOATS[parameter.kind]).tobytes()
     if parameter.size > 8 or isinstance(value, float):

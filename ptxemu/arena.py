@@ -87,7 +87,6 @@ class _Places:
         self.end, self._gap = _BASE, ALIGN
 
     def reserve(self, size: int, align: int = ALIGN) -> int:
-        """The address for so many bytes."""
         gap = min(max(self._gap, size), _WIDEST_GAP) if self.end > _BASE else ALIGN
         start = -(-(self.end + gap) // align) * align
         self.end, self._gap = start + size, max(_GAP, size)
@@ -99,10 +98,8 @@ def memory_for(
 ) -> GlobalMemory:
     """Global memory with copies of the caller's arrays, the module's variables and the driver's.
 
-    `unwritten` names the arrays that hold nothing yet.
-
-    Raises:
-        ResourceError: they are more than this process may take.
+    `unwritten` names the arrays that hold nothing yet. Raises ResourceError: they are more than
+    this process may take.
     """
     sizes = [*((array.nbytes, name) for name, array in buffers.items())]
     sizes += [(size, name) for name, size in DRIVER.items()]
@@ -124,11 +121,7 @@ def memory_for(
 
 
 def _taken(size: int, times: int, largest: tuple[int, str]) -> NDArray[np.uint8]:
-    """Memory for arrays, of which `times` as much is needed.
-
-    Raises:
-        ResourceError: there is less.
-    """
+    """Memory for arrays, of which `times` as much is needed; ResourceError: there is less."""
     left, need = room(), size * times
     with contextlib.suppress(MemoryError):
         if need <= left:

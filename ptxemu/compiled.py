@@ -170,11 +170,7 @@ OPCODES = frozenset(
 
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """The closure that runs one instruction.
-
-    Raises:
-        Fault: the instruction is not supported; names it with file and line.
-    """
+    """The closure that runs one instruction; Fault, with file and line: it is not supported."""
     try:
         return _closure(instr, ctx, site)
     except DAMAGE as error:
@@ -185,11 +181,6 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 #: What ends a block whose lanes wait for something else than their own block: they `ask` for it,
 #: and their registers are not looked at again.
 Wait = mbarrier.PhaseWait | cluster.ClusterWait
-
-
-def wait_of(instr: Instr, ctx: Context) -> Wait:
-    """What a block ends with whose lanes wait for an mbarrier or for their cluster."""
-    return (mbarrier.PhaseWait if instr.op == "mbarrier" else cluster.ClusterWait)(instr, ctx)
 
 
 def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
@@ -452,7 +443,9 @@ class CompiledKernel:
             code.guard = self.ctx.register(last.guard.name)
             code.negated = last.guard.negated
         if code.block.kind == "wait":
-            code.wait = wait_of(last, self.ctx)
+            code.wait = (mbarrier.PhaseWait if last.op == "mbarrier" else cluster.ClusterWait)(
+                last, self.ctx
+            )
         if code.block.kind == "switch":
             code.selector = self.ctx.slot(last.operands[0], 4)
         if code.block.kind == "barrier":

@@ -198,11 +198,7 @@ def _handle(number: int) -> int:
 
 
 def _bound(launch: KernelLaunch, arena: GlobalMemory) -> dict[int, Bound]:
-    """The launch's textures by their handles.
-
-    Raises:
-        LaunchError: one reaches beyond its array.
-    """
+    """The launch's textures by their handles; LaunchError: one reaches beyond its array."""
     found = {}
     for handle, (texture, start) in launch.textures.items():
         array = arena.allocation_of(start)
@@ -274,7 +270,6 @@ def prepare(
 def _placement(
     module: Ptx, launch: KernelLaunch, arena: GlobalMemory, kernel: _Prepared
 ) -> Placement:
-    """Where a kernel's variables lie."""
     every, base = [*module.variables.values(), *kernel.flat.variables], arena.address(PARAMETERS)
     symbols = dict(kernel.places)
     symbols |= {v.name: (v.space, arena.address(v.name)) for v in every if v.space in OF_MODULE}

@@ -119,11 +119,7 @@ class _Hand(NamedTuple, Generic[Answer]):
             self.pipe.send(place)
 
     def hear(self) -> _Done[Answer] | _Failed:
-        """Its reply.
-
-        Raises:
-            ResourceError: it was killed.
-        """
+        """Its reply; ResourceError: it was killed."""
         try:
             reply: _Done[Answer] | _Failed = self.pipe.recv()
         except (EOFError, OSError):

@@ -182,11 +182,7 @@ def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _enough_memory(kernel: str) -> Iterator[None]:
-    """What the block takes is there.
-
-    Raises:
-        ResourceError: it is not.
-    """
+    """What the block takes is there; ResourceError: it is not."""
     try:
         yield
     except MemoryError as error:
@@ -219,7 +215,6 @@ class _Batches:
         return sum(batch.living for batch, _ in self.batches)
 
     def start(self, blocks: NDArray[np.int64]) -> None:
-        """Start a batch."""
         batch = Batch(self.compiled, Lanes(self.geometry, blocks))
         if not batch.run(patient=True):
             self.batches.append((batch, self.compiled.rt.suspend()))
@@ -253,10 +248,8 @@ def run_interleaved(
 ) -> None:
     """Run blocks, which may wait for each other, in the order in which they start.
 
-    `resident`: as many are in flight at once, at most; 0: all.
-
-    Raises:
-        Fault: what the kernel does wrong; that its blocks wait for ever.
+    `resident`: as many are in flight at once, at most; 0: all. Raises Fault: what the kernel does
+    wrong; that its blocks wait for ever.
     """
     size = geometry.blocks_of_cluster
     each = max(1, _LANES // (geometry.warps * WARP * size)) * size
@@ -414,7 +407,6 @@ class _Kept:
         ]
 
     def restore(self) -> None:
-        """Put it back."""
         for at, data, marks in self._parts:
             self.memory.bytes[at] = data
             if marks is not None and self.memory.written is not None:

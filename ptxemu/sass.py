@@ -190,7 +190,6 @@ class _LineProgram:
     files: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Each row with its function."""
         data, at = self.data, self.start
         version, length, step, _, base, span, first = struct.unpack_from("<HIBBbBB", data, at + 4)
         if version != _VERSION:
@@ -260,11 +259,9 @@ def line_table(data: bytes, functions: Mapping[int, str]) -> dict[str, list[Row]
     """The rows of each function, by address, one an address.
 
     Of several rows at an address the first counts, as in Nsight Compute: where a call was inlined
-    it names the caller's line. `functions`: offset of an address in the section of line programs
-    -> the function that begins there (its relocations).
-
-    Raises:
-        ValueError, IndexError, struct.error: this is no line table.
+    it names the caller's line. `functions`: offset of an address in the section of line programs ->
+    the function that begins there (its relocations). Raises ValueError, IndexError, struct.error:
+    this is no line table.
     """
     found: dict[str, dict[int, Row]] = {}
     at = 0
@@ -306,10 +303,8 @@ Functions = dict[str, tuple[MachineInstr, ...]]
 def functions_of(cubin: bytes, arch: str) -> Functions:
     """The functions of a cubin for an architecture like ``sm_90a``.
 
-    Without ``-lineinfo`` there is no table that leads to PTX: then there are none.
-
-    Raises:
-        ValueError: this is no cubin, or a damaged one.
+    Without ``-lineinfo`` there is no table that leads to PTX: then there are none. Raises
+    ValueError: this is no cubin, or a damaged one.
     """
     capability, out = int(arch.removeprefix("sm_").rstrip("af")), {}
     with _elf_of(cubin) as elf:
@@ -329,11 +324,7 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
 
 @contextmanager
 def _elf_of(cubin: bytes) -> Iterator[ELFFile]:
-    """A cubin that is read meanwhile.
-
-    Raises:
-        ValueError: this is no cubin, or a damaged one.
-    """
+    """A cubin that is read meanwhile; ValueError: this is no cubin, or a damaged one."""
     try:
         yield ELFFile(io.BytesIO(cubin))
     except (ELFError, struct.error, IndexError) as error:

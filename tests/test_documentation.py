@@ -264,9 +264,9 @@ def test_the_readmes_outputs_are_what_is_printed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(REPO)
     monkeypatch.setenv("COLUMNS", "80")
     shown = dict(printed_in(REPO / "README.md"))
-    assert {command.split()[1] for command in shown} == {"run", "show", "diff"}
+    assert {command.split()[1] for command in shown} >= {"show", "diff"}
     for command, told in shown.items():
-        if command.startswith("workbench run"):
+        if command.split()[1] not in ("show", "diff"):
             continue  # needs a compiler
         result = CliRunner().invoke(cli.app, (words(command) or [])[1:], catch_exceptions=False)
         printed = iter(line.rstrip() for line in result.stdout.splitlines())

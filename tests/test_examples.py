@@ -36,6 +36,7 @@ def said_of(folder: Path) -> str:
 
 
 @pytest.mark.nvcc
+@pytest.mark.slow
 def test_somebodys_kernel_is_tested_without_a_gpu(tmp_path: Path) -> None:
     try:
         compilers.choose("auto")
@@ -46,6 +47,7 @@ def test_somebodys_kernel_is_tested_without_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.nvcc
+@pytest.mark.slow
 def test_the_ten_lines_of_the_page_find_what_they_say(tmp_path: Path) -> None:
     if shutil.which("nvcc") is None:
         pytest.skip("no nvcc on PATH")

@@ -1,8 +1,8 @@
 """A copy of the checkout without one feature: ``python -m tests.without FEATURE FOLDER``.
 
 Deleted are the feature's folder and its benchmarks, its row in `workbench.features`, its import and
-its base in `workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name the
-folder or one of its commands (of prose the whole paragraph). Nothing else is touched.
+its base in `workbench.face`, its names in `workbench`, its extra in pyproject.toml, and the lines
+of Markdown that name the folder or one of its commands (of prose the paragraph), and nothing else.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def delete(feature: Feature, to: Path) -> None:
         groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         packages = "|".join(map(re.escape, groups["optional-dependencies"][feature.extra]))
         _drop(project, rf'{feature.extra} = .*|  "({packages})",')
-    folder = rf"\bworkbench/{feature.name}/|`{feature.name}/"
+    folder = rf"\b(workbench|benchmarks)/{feature.name}\b|`{feature.name}/"
     commands = (*feature.commands, *(rf".* --on {place}" for place in feature.runners))
     names = "|".join((folder, *(rf"(`|^|\$ )workbench {name}\b" for name in commands)))
     for page in (x for x in to.rglob("*.md") if "change" not in x.relative_to(to).parts[0].lower()):

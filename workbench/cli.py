@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from workbench import __version__, language
-from workbench.errors import MissingError, WorkbenchError, did_you_mean
+from workbench.errors import MissingError, UsageError, WorkbenchError, did_you_mean
 from workbench.features import FEATURES
 from workbench.language import _, told
 from workbench.views.text.safe_output import complain, say, write
@@ -58,6 +58,9 @@ COMMANDS: dict[str, tuple[str, str]] = dict(
     )
 )
 
+
+#: Commands whose exit code is a verdict on code that they run, and that might end the process.
+_JUDGING = {"check", "verify"}
 
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
@@ -270,6 +273,11 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
             f"cannot write the answer: {error.strerror}",
             "Free some space, or send standard output somewhere else.",
         )
+    if isinstance(error, PermissionError) and error.filename is not None:
+        return MissingError(
+            f"{os.fsdecode(error.filename)}: {str(error.strerror).lower()}",
+            "Check the permissions of the file, and of the folders above it.",
+        )
     if "temporary directory" in str(error.strerror):  # `tempfile` has tried all that it knows
         return MissingError(
             "no folder for temporary files is writable",
@@ -314,6 +322,14 @@ def _leave(code: int) -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
+    if argv is None and not _JUDGING.isdisjoint(arguments):
+        verdict = importlib.import_module("workbench.processes.verdict")
+        code: int | None = verdict.awaited(lambda: main(arguments))
+        if code is None:
+            hint = "study.py, or code that it uses, ends it (`os._exit`, `exec`)."
+            error = UsageError("the process ended without a verdict", hint)
+            _print_error(error, plain="--json-errors" in arguments)
+        return error.exit_code if code is None else code
     debug = "--debug" in arguments
     # Options of ours stand before the command; behind it they may be another program's.
     ours = itertools.takewhile(

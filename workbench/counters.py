@@ -126,6 +126,11 @@ class Reading(NamedTuple):
         """``≈`` before a value that was derived or estimated, wherever it is shown."""
         return "≈" if self.derived or (self.value and self.ncu.startswith(MACHINE)) else ""
 
+    @property
+    def text(self) -> str:
+        """The value, formatted, behind its mark."""
+        return f"{self.mark}{quantity(self.value, self.unit)}"
+
 
 #: Follows the title of a derived counter, wherever it is shown; and of an estimated one.
 DERIVED, ESTIMATED = N_(" (derived)"), N_(" (estimated)")
@@ -146,6 +151,11 @@ class Missing(NamedTuple):
 
     reason: str
     undefined: bool = False
+
+    @property
+    def text(self) -> str:
+        """An em dash, where a value would stand."""
+        return quantity(None)
 
 
 class Catalog:
@@ -181,11 +191,7 @@ class Catalog:
         return counter_id in self._by_id
 
     def __getitem__(self, counter_id: str) -> Counter:
-        """Return the counter of that id.
-
-        Raises:
-            UsageError: no such id; the hint names the nearest ones.
-        """
+        """Return the counter of that id; UsageError: none, with the nearest ones in the hint."""
         counter = self._by_id.get(counter_id)
         if counter is None:
             from difflib import get_close_matches

@@ -2,9 +2,9 @@
 
 A feature's folder holds its commands, its methods of a session (``session.py``), its documentation
 (``docs/``) and its tests (``tests/``). To take one out, delete the folder, its row here, its import
-and its base in `workbench.face`, its extra in pyproject.toml, and the lines of Markdown that name
-it (`tests.without` does so in a copy). The core imports no feature; it learns from this list which
-commands, pages and documents there are.
+and its base in `workbench.face`, its names in `workbench`, its extra in pyproject.toml, and the
+lines of Markdown that name it (`tests.without` does so in a copy). The core imports no feature; it
+learns from this list which commands, pages and documents there are.
 """
 
 from __future__ import annotations

@@ -168,11 +168,7 @@ class Prediction(Record, frozen=True):
 
 
 def parse_prediction(change: str) -> Prediction:
-    """Parse the ``change`` of an expectation.
-
-    Raises:
-        UsageError: it has none of the forms.
-    """
+    """Parse the ``change`` of an expectation; UsageError: it has none of the forms."""
     text = change.strip().replace("−", "-")
     for form, pattern in _FORMS:
         match = pattern.fullmatch(text)

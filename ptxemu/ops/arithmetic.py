@@ -195,7 +195,6 @@ def _low24(x: Value, is_signed: bool) -> Value:
 
 
 def _select(instr: Instr, ctx: Context) -> Run:
-    """``selp``."""
     kind = instr.parts[-1]
     size = SIZES[kind]
     a, b = ctx.sources(instr, 2, size, kind)

@@ -61,10 +61,8 @@ def shared_operand(
 ) -> Fetch:
     """What finds the spots that an operand points to, by an address generic or of shared memory.
 
-    `width` bytes must lie inside (0: whoever asks checks them).
-
-    Raises:
-        Fault: (when it runs) a lane points elsewhere.
+    `width` bytes must lie inside (0: whoever asks checks them). Raises Fault: (when it runs) a lane
+    points elsewhere.
     """
     slot, offset, known = ctx.address(operand)
     base = getattr(operand, "base", None)
@@ -200,11 +198,7 @@ class ClusterWait:
         self.instr, self.ctx = instr, ctx
 
     def ask(self, R: Registers, M: Mask) -> Array:  # noqa: ARG002
-        """How often the lanes have arrived.
-
-        Raises:
-            Fault: a lane waits that has not arrived.
-        """
+        """How often the lanes have arrived; Fault: a lane waits that has not arrived."""
         rt = self.ctx.rt
         own: Array = rt.cluster.arrivals.copy()
         idle = rt.lanes.full(M) & (own == 0)

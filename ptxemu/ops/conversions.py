@@ -56,11 +56,6 @@ def to_bf16(x: Array, mode: str = "rn") -> Array:
     return np.where(np.isnan(x), np.uint16(0x7FFF), out)
 
 
-def from_bf16(bits: Array) -> Array:
-    """bfloat16 bits -> float32."""
-    return (bits.astype(np.uint32) << 16).view(F32)
-
-
 def to_f16(x: Array, mode: str = "rn") -> Array:
     """float64 (or float32) -> float16 bits as uint16, NaN canonical."""
     near = x.astype(F16)
@@ -76,7 +71,7 @@ def to_f16(x: Array, mode: str = "rn") -> Array:
 def unpack(value: Array, kind: str) -> Array:
     """uint16 bits of a half format as float64."""
     if kind.startswith("bf16"):
-        return from_bf16(value).astype(F64)
+        return (value.astype(np.uint32) << 16).view(F32).astype(F64)
     return value.view(F16).astype(F64)
 
 

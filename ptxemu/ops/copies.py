@@ -181,11 +181,7 @@ def into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def copied_bytes(instr: Instr, ctx: Context, sizes: Array, spots: Spots) -> Ints:
-    """How much each lane copies.
-
-    Raises:
-        Fault: not a multiple of 16 bytes.
-    """
+    """How much each lane copies; Fault: not a multiple of 16 bytes."""
     sizes = sizes.astype(np.int64)
     if (sizes % CHUNK).any():
         size = int(sizes[np.argmax(sizes % CHUNK != 0)])

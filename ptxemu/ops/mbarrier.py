@@ -234,11 +234,7 @@ def _at_barrier(instr: Instr, ctx: Context, spots: Spots, at: int, what: str, hi
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """All of ``mbarrier`` but its waits.
-
-    Raises:
-        Fault: a form that is not there before compute capability 10.0.
-    """
+    """All of ``mbarrier`` but its waits; Fault: a form that capability 9.0 does not have."""
     what = instr.parts[1]
     if what == "init":
         return _init(instr, ctx, site)

@@ -170,11 +170,7 @@ def product(ctx: Context, a: Fetch, b: Fetch, c: Fetch, into: Accumulator) -> Ru
 
 
 def mma(instr: Instr, ctx: Context) -> Run:
-    """``mma.sync.aligned.shape.row.col.d.a.b.c``.
-
-    Raises:
-        Fault: a shape or type that is not supported.
-    """
+    """``mma.sync.aligned.shape.row.col.d.a.b.c``; Fault: a shape or type that is not supported."""
     shape = next(part for part in instr.parts if part[0] == "m" and part[1:2].isdigit())
     to, left, right, start = [p for p in instr.parts if p in (*PER, "f32", "s32")][-4:]
     if (shape, left) not in _SHAPES or "row" not in instr.parts or instr.parts.count("col") != 1:

@@ -59,11 +59,7 @@ Ask = Callable[[Registers, Mask], list[_Request]]
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """A load, store, reduction or prefetch of a tile.
-
-    Raises:
-        Fault: a form that is not there on compute capability 9.0.
-    """
+    """A load, store, reduction or prefetch of a tile; Fault: a form that capability 9.0 lacks."""
     # `im2col_no_offs` is how stores name what loads call `im2col`.
     modes = {"gather4", "scatter4", "im2col::w", "im2col::w::128", "cta_group::1", "cta_group::2"}
     if modes & set(instr.parts) or any("gather4" in p or "scatter4" in p for p in instr.parts):

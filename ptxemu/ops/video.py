@@ -63,11 +63,7 @@ class _Form(NamedTuple):
 
     @classmethod
     def of(cls, instr: Instr) -> _Form:
-        """The form of an instruction.
-
-        Raises:
-            ValueError: types are missing.
-        """
+        """The form of an instruction; ValueError: types are missing."""
         lanes = int(instr.op[-1]) if instr.op[-1] in "24" else 1
         name = instr.op.rstrip("24")
         words = tuple(part for part in instr.parts[1:] if ":" not in part)

@@ -248,11 +248,7 @@ class Reduction:
 
     @classmethod
     def of(cls, instr: Instr, ctx: Context) -> Reduction:
-        """The reduction of an instruction.
-
-        Raises:
-            Fault: one that is not known.
-        """
+        """The reduction of an instruction; Fault: one that is not known."""
         op = next((part for part in instr.parts if part in ("popc", "and", "or")), "")
         source = instr.operands[-1]
         if not op or len(instr.operands) < 3:

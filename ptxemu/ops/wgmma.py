@@ -268,11 +268,7 @@ Fetch = Callable[[Registers, Warpgroups], Array]
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``wgmma`` with its fence, commits and waits.
-
-    Raises:
-        Fault: a sparse product, or one of single bits.
-    """
+    """``wgmma``, its fence, commits and waits; Fault: a sparse product, or one of single bits."""
     rt, what = ctx.rt, instr.parts[1]
     if what == "mma_async":
         return _product(instr, ctx, site)
@@ -356,11 +352,7 @@ def _add(matrix: Array, groups: Warpgroups, factors: tuple[Array, Array], *, cla
 
 
 def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
-    """The warpgroups of a mask.
-
-    Raises:
-        Fault: some of a warpgroup's threads are not there.
-    """
+    """The warpgroups of a mask; Fault: some of a warpgroup's threads are not there."""
     lanes = ctx.rt.lanes
     whole = lanes.W // _WARPS
     on = lanes.full(M)

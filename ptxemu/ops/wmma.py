@@ -50,11 +50,7 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 
 def _shape(instr: Instr, ctx: Context, kind: str) -> tuple[int, int, int]:
-    """Rows of A, columns of B and what is between.
-
-    Raises:
-        Unsupported: no matrix of this shape has this type.
-    """
+    """Rows of A, columns of B, and between; Unsupported: no matrix of this shape has this type."""
     found = next(found for part in instr.parts if (found := _SHAPE.match(part)))
     if kind not in _SHAPES.get(found[0], ()):
         raise ctx.unsupported(instr)
@@ -336,11 +332,7 @@ def _store(memory: _Fragment) -> Run:
 
 
 def wmma(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``wmma.load``, ``wmma.mma`` and ``wmma.store``.
-
-    Raises:
-        Fault: a shape or type that is not supported.
-    """
+    """``wmma.load``, ``wmma.mma``, ``wmma.store``; Fault: a shape or type that is not supported."""
     if instr.parts[1] == "mma":
         return _mma(instr, ctx)
     memory = _Fragment(instr, ctx, site)

@@ -478,11 +478,7 @@ def _needed(blocks: Sequence[BasicBlock], place: dict[str, int]) -> dict[int, in
 
 
 def control_flow(flat: FlatKernel) -> ControlFlow:
-    """The control-flow graph of a flat kernel.
-
-    Raises:
-        PtxError: a jump to a label that does not exist.
-    """
+    """The control-flow graph of a flat kernel; PtxError: a jump to a label that does not exist."""
     blocks, labels = _split(flat)
     if len(blocks) > _MOST_BLOCKS:
         raise PtxError(

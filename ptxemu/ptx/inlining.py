@@ -86,11 +86,7 @@ def _callees(module: Ptx, function: Function) -> set[str]:
 
 
 def recursive(module: Ptx, entry: Function) -> set[str]:
-    """The functions that a kernel calls and that can come to themselves.
-
-    Raises:
-        PtxError: it calls too many.
-    """
+    """Functions that a kernel calls and that can call themselves; PtxError: it calls too many."""
     calls: dict[str, set[str]] = {}
     left = [entry.name]
     while left:
@@ -192,11 +188,6 @@ def cleared_registers(
         parts = ("mov", "pred" if kind == "pred" else f"b{8 * SIZES[kind]}")
         out.append(replace(like, parts=parts, operands=(Reg(name), Imm(0))))
     return out
-
-
-def stack_variable() -> Variable:
-    """The memory of a thread's frames."""
-    return Variable(FRAMES, "local", STACK_BYTES, _ALIGN)
 
 
 #: Functions that a kernel calls, how deep in each other, and instructions and registers when all
@@ -481,7 +472,7 @@ class _Inliner:
         if not self.returns:
             return
         flat.registers[POINTER] = "b64"
-        flat.variables.append(stack_variable())
+        flat.variables.append(Variable(FRAMES, "local", STACK_BYTES, _ALIGN))
         like = next(item for item in flat.body if isinstance(item, Instr))
         start = [replace(like, parts=("mov", "u64"), operands=(Reg(POINTER), Sym(FRAMES)))]
         end = replace(like, parts=("ret",), operands=(), guard=None)
@@ -579,11 +570,7 @@ class _Inliner:
 
 
 def entry_of(module: Ptx, kernel: str) -> Function:
-    """A kernel by its name in the PTX.
-
-    Raises:
-        PtxError: there is none.
-    """
+    """A kernel by its name in the PTX; PtxError: there is none."""
     entry = module.functions.get(kernel)
     if entry is None or not entry.entry:
         known = ", ".join(f.name for f in module.functions.values() if f.entry)

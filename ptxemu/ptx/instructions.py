@@ -280,11 +280,7 @@ class Function:
         return object.__getattribute__(self, name)
 
     def read(self) -> None:
-        """Read the body, unless that has been done.
-
-        Raises:
-            PtxError: it is damaged.
-        """
+        """Read the body, unless that has been done; PtxError: it is damaged."""
         read, self.unread = self.unread, None
         if read is None:
             return

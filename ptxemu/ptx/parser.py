@@ -122,11 +122,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _integer_of(text: str) -> int:
-    """A decimal, hexadecimal, octal or binary literal.
-
-    Raises:
-        ValueError: not an integer, or wider than 64 bits, which ptxas refuses.
-    """
+    """A literal, hexadecimal, octal, binary or decimal; ValueError: none, or wider than 64 bits."""
     if len(text) > _LONGEST:
         raise ValueError(text[:_LONGEST])
     octal = text[0] == "0" and text[1:2].isdigit()
@@ -313,7 +309,6 @@ _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
 
 class _Parser(Cursor):
     def parse(self) -> None:
-        """The whole module."""
         linkage = ""
         while self.at < self.end:
             word = self.next()
@@ -354,7 +349,6 @@ class _Parser(Cursor):
         self.module.point_to_functions()
 
     def parameters(self) -> list[Variable]:
-        """A parenthesised parameter list."""
         out: list[Variable] = []
         self.expect("(")
         while not self.accept(")"):
@@ -394,7 +388,6 @@ class _Parser(Cursor):
     # --- bodies
 
     def body(self, function: Function) -> None:
-        """The body of a function."""
         self.scopes, self.labels, self.registers = [{}], [{}], function.registers
         self.block(function)
 
@@ -565,7 +558,6 @@ class _Parser(Cursor):
             function.body.append(Label(self.resolve(name)))
 
     def body_directive(self, function: Function, word: str) -> None:
-        """A directive inside of a body."""
         if word == ".reg":
             kind = self.next()[1:]
             if kind not in SIZES:
@@ -604,7 +596,6 @@ class _Parser(Cursor):
             raise self.error(f"unknown directive {word!r} in {function.name}")
 
     def instruction(self, function: Function) -> None:
-        """One instruction with its guard and operands."""
         start = self.tokens[self.at].line
         guard = None
         if self.accept("@"):
@@ -694,11 +685,7 @@ class _Parser(Cursor):
 
 
 def _read_body(module: Ptx, body: Token, function: Function) -> None:
-    """Parse the body of a function.
-
-    Raises:
-        PtxError: it is damaged.
-    """
+    """Parse the body of a function; PtxError: it is damaged."""
     parser = _Parser(body.text, module, body)
     with parser.damaged():
         parser.body(function)
@@ -710,10 +697,8 @@ def parse(
     """Parse a PTX module; the body of a function is read when it is first needed, if `lazy`.
 
     `functions` are what ptxas made of this text, line by line. `foreign` says whether a path is
-    that of a header, whose cost is its caller's.
-
-    Raises:
-        PtxError: the text is not PTX as nvcc or NVRTC write it; names the PTX line.
+    that of a header, whose cost is its caller's. Raises PtxError: the text is not PTX as nvcc or
+    NVRTC write it; names the PTX line.
     """
     module = Ptx(foreign, assembled=Assembled(functions, foreign), room=_FEW + len(text))
     parser = _Parser(text, module)

@@ -61,7 +61,9 @@ def polls_of(graph: ControlFlow) -> Polls:
     for head in sorted({head for block in graph.ordered for head in block.loops}):
         body = [block for block in graph.ordered if head in block.loops]
         fresh = list(_looks(body))
-        if fresh and _decides(body, fresh):
+        if fresh and any(
+            instr.op == "ld" or any(instr is each for each in fresh) for instr in _ending(body)
+        ):
             at.add(head)
             deciding = {id(instr) for instr in _ending(body)}
             looks |= {id(instr) for instr in fresh if id(instr) in deciding}
@@ -81,7 +83,6 @@ def end_of(graph: ControlFlow, head: int) -> Instr:
 
 
 def _is_clock(instr: Instr) -> bool:
-    """Does it look at a clock?"""
     return instr.op == "mov" and not CLOCKS.keys().isdisjoint(instr.reads)
 
 
@@ -108,11 +109,6 @@ def _may_fail(instr: Instr, makers_of: Makers) -> bool:
     if "add" in instr.parts:
         return isinstance(operand, Imm) and operand.bits == 0
     return not _POLLS.isdisjoint(instr.parts)
-
-
-def _decides(body: list[BasicBlock], fresh: list[Instr]) -> bool:
-    """Does the end of a loop depend on what it looks at, be it through other memory?"""
-    return any(instr.op == "ld" or any(instr is each for each in fresh) for instr in _ending(body))
 
 
 def _ending(body: list[BasicBlock]) -> Iterator[Instr]:

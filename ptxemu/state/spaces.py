@@ -48,11 +48,7 @@ KINDS: dict[str, np.dtype[Any]] = {
 
 
 def shared_bytes(size: int) -> NDArray[np.uint8]:
-    """Zeros that forked processes share; pages that nobody touches take no memory.
-
-    Raises:
-        MemoryError: there is no room for them.
-    """
+    """Zeros that forked processes share; untouched pages take no memory; MemoryError: no room."""
     try:
         if hasattr(mmap, "MAP_SHARED"):
             flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NORESERVE
@@ -267,11 +263,7 @@ class GlobalMemory(AddressMap):
         return [slice(start, start + size) for start, size in every]
 
     def address(self, name: str) -> int:
-        """Where an array starts.
-
-        Raises:
-            LaunchError: there is none of that name.
-        """
+        """Where an array starts; LaunchError: there is none of that name."""
         found = self._address.get(name)
         if found is None:
             known = ", ".join(self.names)

@@ -20,28 +20,23 @@ from workbench.analysis.limits.limit import RESOURCES, Load, Resource
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step
 from workbench.counters import catalog
-from workbench.model import InstructionTable, Metric
+from workbench.model import InstructionTable, Metric, Profile
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 DURATION = "gpu__time_duration.sum"
 
 
+def report(metrics: Mapping[str, float]) -> Profile:
+    """A report of one launch with these metrics."""
+    given = {name: Metric(value=value) for name, value in metrics.items()}
+    return make_profile(launches=(make_launch(metrics=given, instructions=InstructionTable()),))
+
+
 def compared(
     old: Mapping[str, float], new: Mapping[str, float], outside: tuple[float, float] | None = None
 ) -> Comparison:
-    sides = [
-        make_profile(
-            launches=(
-                make_launch(
-                    metrics={name: Metric(value=value) for name, value in metrics.items()},
-                    instructions=InstructionTable(),
-                ),
-            )
-        )
-        for metrics in (old, new)
-    ]
     times = [make_timing(seconds) if seconds else None for seconds in outside or (None, None)]
-    return compare(sides[0], sides[1], old_time=times[0], new_time=times[1])
+    return compare(report(old), report(new), old_time=times[0], new_time=times[1])
 
 
 def side(
@@ -268,22 +263,13 @@ def test_an_unknown_source_is_no_edit() -> None:
 def test_without_a_time_the_counter_is_the_one_that_a_person_names(
     requests: tuple[int, int], sectors: tuple[int, int], tags: tuple[int, int], named: str
 ) -> None:
-    l1 = "l1tex__t_"
-    old, new = (
-        make_profile(
-            launches=(
-                make_launch(
-                    metrics={
-                        f"{l1}requests_pipe_lsu_mem_global_op_ld.sum": Metric(value=requests[at]),
-                        f"{l1}sectors_pipe_lsu_mem_global_op_ld.sum": Metric(value=sectors[at]),
-                        "memory_l1_tag_requests_global": Metric(value=tags[at]),
-                    },
-                    instructions=InstructionTable(),
-                ),
-            )
-        )
-        for at in (0, 1)
-    )
+    load = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+    counts = {
+        load.format("requests"): requests,
+        load.format("sectors"): sectors,
+        "memory_l1_tag_requests_global": tags,
+    }
+    old, new = (report({name: both[at] for name, both in counts.items()}) for at in (0, 1))
     cause = Step(old, new, ("old", "new")).story.cause
     assert cause is not None and cause.proofs[0].counter.id == f"global_load_{named}"
 
@@ -299,15 +285,7 @@ def test_without_a_time_what_was_gained_is_told_beside_what_it_cost() -> None:
 
     def told(first: int) -> str:
         sides = [
-            make_profile(
-                launches=(
-                    make_launch(
-                        metrics={name: Metric(value=both[at]) for name, both in counts.items()},
-                        instructions=InstructionTable(),
-                    ),
-                )
-            )
-            for at in (first, 1 - first)
+            report({name: both[at] for name, both in counts.items()}) for at in (first, 1 - first)
         ]
         return Step(sides[0], sides[1], ("old", "new")).story.sentence
 
@@ -316,3 +294,86 @@ def test_without_a_time_what_was_gained_is_told_beside_what_it_cost() -> None:
     assert lost.index("Shared wavefronts fell 4.33 M → 0") < lost.index("rose")
     counts["memory_l1_wavefronts_shared"] = (0, 1_000_000)
     assert "Shared" not in told(0) + told(1)
+
+
+# --- what was zero before ------------------------------------------------------------------
+
+SHARE, STATE = (
+    ".avg.pct_of_peak_sustained_elapsed",
+    "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio",
+)
+CYCLES = "sm__cycles_elapsed.max"
+L2, LOCAL = "lts__t_sectors_srcunit_tex_op_read.sum", "memory_l2_theoretical_sectors_local"
+WAITS = {
+    STATE.format(state): ratio
+    for state, ratio in (("long_scoreboard", 3.0), ("wait", 1.5), ("selected", 1.0))
+}
+
+
+def named(
+    before: Mapping[str, float], after: Mapping[str, float], slower: float
+) -> tuple[str, str]:
+    """The first proof's counter, and the sentence, of a step that took longer (or back)."""
+    base = {DURATION: 1e-3, CYCLES: 1.5e6, INSTRUCTIONS: 1e8}
+    late = {**base, DURATION: 1e-3 * slower, CYCLES: 1.5e6 * slower}
+    old, new = report({**base, **before}), report({**late, **after})
+    back = Step(new, old, ("new", "old")).story
+    assert back.cause.proofs and "No counter" not in back.sentence
+    story = Step(old, new, ("old", "new")).story
+    assert "No counter" not in story.sentence
+    return story.cause.proofs[0].counter.id, story.sentence
+
+
+@pytest.mark.parametrize(
+    ("unit", "counter"),
+    [
+        ("sm__pipe_fp64_cycles_active", "fp64_utilization"),
+        ("sm__inst_executed_pipe_xu", "xu_utilization"),
+        ("sm__inst_executed_pipe_lsu", "lsu_utilization"),
+        ("sm__pipe_alu_cycles_active", "alu_utilization"),
+        ("sm__pipe_tensor_cycles_active", "tensor_utilization"),
+        ("l1tex__data_pipe_lsu_wavefronts", "l1_throughput"),
+        ("lts__t_sectors", "l2_throughput"),
+        ("gpu__dram_throughput", "dram_throughput"),
+        ("idc__request_cycles_active", "sm_throughput"),
+        ("l1tex__f_wavefronts", "sm_throughput"),
+    ],
+)
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share: float) -> None:
+    idle = {"sm__inst_issued" + SHARE: 20.0}
+    assert named({**idle, unit + SHARE: share}, {**idle, unit + SHARE: 85.0}, 4.0)[0] == counter
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slower", "counter", "words"),
+    [
+        # Nothing is known but the counts that moved.
+        ({L2: 1e8}, {L2: 2e8}, 1.8, "l2_read_sectors", "×2.00"),
+        ({"lts__t_sectors.sum": 1e8}, {"lts__t_sectors.sum": 2e8}, 1.8, "l2_sectors", "×2.00"),
+        ({"dram__bytes.sum": 1e8}, {"dram__bytes.sum": 2e8}, 1.8, "dram_bytes", "×2.00"),
+        ({}, {INSTRUCTIONS: 1.1e8}, 1.1, "instructions", "+10.0%"),
+        ({LOCAL: 0.0}, {LOCAL: 69e6}, 3.0, "local_sectors", "registers spilled"),
+        # What spilled comes before the stall that it makes.
+        (
+            {**WAITS, LOCAL: 0.0},
+            {**WAITS, LOCAL: 69e6, STATE.format("lg_throttle"): 9.0},
+            3.0,
+            "local_sectors",
+            "0 → 69.0 M (registers spilled, or arrays lie in local memory)",
+        ),
+        # Sectors that doubled are told beside the wait for them.
+        (
+            {**WAITS, L2: 1e8, "lts__t_sectors" + SHARE: 30.0},
+            {**WAITS, L2: 2e8, "lts__t_sectors" + SHARE: 33.0},
+            1.8,
+            "long_scoreboard",
+            "and L2 sectors read by SMs rose 100 M → 200 M",
+        ),
+    ],
+)
+def test_a_count_that_went_with_the_time_is_never_denied(
+    before: Mapping[str, float], after: Mapping[str, float], slower: float, counter: str, words: str
+) -> None:
+    found, sentence = named(before, after, slower)
+    assert found == counter and words in sentence

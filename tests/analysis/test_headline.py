@@ -14,7 +14,6 @@ from workbench.analysis.compare import compare
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.sameness import doubts, headline
 from workbench.analysis.story import Step
-from workbench.gate.rules import Rules, check_step
 from workbench.model import InstructionTable, Profile
 
 #: A kernel, its blocks of 256 threads, and its milliseconds.
@@ -45,6 +44,8 @@ def told(old: Profile, new: Profile) -> str:
 
 def gate(old: Profile, new: Profile) -> str:
     """What `check` says of the time."""
+    from workbench.gate.rules import Rules, check_step
+
     gates = check_step(compare(old, new), (), Rules(), version="after", file="")
     return next(each.status for each in gates if each.name == "duration")
 

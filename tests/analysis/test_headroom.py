@@ -147,6 +147,29 @@ def test_what_ncu_misreads_is_no_excess() -> None:
     assert "conflicts" not in kinds(rewritten(one, r1=misread))
 
 
+@pytest.mark.parametrize(
+    ("text", "lines", "padded"),
+    [
+        ("LDGSTS.E.BYPASS.128 [R3], desc[UR6][R4.64]", 100_000, False),  # 16 lines a request
+        ("LDGSTS.E [R3], desc[UR6][R4.64]", 100_000, False),
+        ("LDGSTS.E [R3], desc[UR6][R4.64]", 97_000, False),
+        ("LDGSTS.E [R3], desc[UR6][R4.64]", 40_000, True),  # lanes meet in banks where they write
+        ("LDGSTS.E [R3], desc[UR6][R4.64]", 50_000, True),
+        ("LDS R3, [R4]", 100_000, True),
+    ],
+)
+def test_lines_of_global_memory_are_no_bank_conflicts(text: str, lines: int, padded: bool) -> None:
+    known = make_instructions(
+        inst_executed={1: 6250},
+        memory_l1_wavefronts_shared={1: 100_000},
+        memory_l1_wavefronts_shared_ideal={1: 40_000},
+        memory_l1_tag_requests_global={1: lines},
+    )
+    one = launch({"l1tex__data_pipe_lsu_wavefronts": 80.0}, CONFLICTS)
+    found = kinds(rewritten(structs.replace(one, instructions=known), r1=text))
+    assert ("conflicts" in found) is padded
+
+
 def test_a_line_of_operands_is_shown_with_the_statement_that_it_belongs_to() -> None:
     code = (
         "#define MMA 1\n__device__ void mma() {\n    int i = 0;  // a note\n"

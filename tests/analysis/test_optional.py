@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile
@@ -15,40 +13,15 @@ from workbench.analysis.cause.hypotheses import behaviour_of
 from workbench.analysis.compare import compare
 from workbench.analysis.limits.limit import loads, state_seconds
 from workbench.analysis.limits.roofline import traffic
-from workbench.analysis.optional import growth, largest, minus, over, plus, times, total
 from workbench.analysis.story import Step
 from workbench.analysis.weight import tells
 from workbench.model import Launch, Profile
 from workbench.ncurep.read import read_report
 
 Given = Mapping[str, float | None]
-NUMBERS = st.none() | st.floats(min_value=-1e9, max_value=1e9)
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 MIO, LONG = STALL.format("mio_throttle"), STALL.format("long_scoreboard")
 DURATION = "gpu__time_duration.sum"
-
-
-@given(st.lists(NUMBERS, min_size=1, max_size=4))
-def test_what_is_made_of_something_absent_is_absent(values: list[float | None]) -> None:
-    lacking = None in values
-    assert (plus(*values) is None) == lacking
-    assert (times(*values) is None) == lacking
-    assert (total(values) is None) == lacking
-    known = [value for value in values if value is not None]
-    assert largest(*values) == (max(known) if known else None)
-
-
-@given(NUMBERS, NUMBERS)
-def test_differences_and_ratios_of_something_absent_are_absent(
-    one: float | None, other: float | None
-) -> None:
-    assert (minus(one, other) is None) == (None in (one, other))
-    assert (over(one, other) is None) == (one is None or not other)
-
-
-def test_nothing_has_no_sum_and_grows_from_nothing() -> None:
-    assert total([]) is None
-    assert growth(None, 2.0) is None and growth(0.0, 2.0) is None and growth(2.0, None) is None
 
 
 def sampled(seconds: float, stalls: bool = True, metrics: Given | None = None) -> Profile:

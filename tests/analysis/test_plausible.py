@@ -8,15 +8,27 @@ import pytest
 from msgspec.structs import replace
 
 import workbench as wb
-from tests.factories import H200, make_profile, make_timing, with_metrics
+from tests.factories import (
+    H200,
+    make_instructions,
+    make_launch,
+    make_profile,
+    make_timing,
+    with_metrics,
+)
 from workbench.analysis.compare import compare, remarks
-from workbench.analysis.plausible import implausible, implausible_time
+from workbench.analysis.limits.headroom import panel_of
+from workbench.analysis.limits.limit import limit_of
+from workbench.analysis.plausible import broken, implausible, implausible_time
 from workbench.analysis.story import Step, telling
 from workbench.counters import IMPLAUSIBLE, catalog
+from workbench.errors import InconclusiveError
 from workbench.frames import counters
-from workbench.model import Profile
+from workbench.model import Launch, Metric, Profile
 from workbench.views.html.parts import cell
 from workbench.views.html.render import environment
+from workbench.views.terminal.console import render
+from workbench.views.terminal.show import show_view
 
 USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
 OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -105,3 +117,89 @@ def test_units_that_are_no_counters_explain_a_step_as_before() -> None:
     recorded = wb.open(Path(__file__).parents[2])
     proofs = recorded.diff("sgemm/v9", "sgemm/v10").story.cause.proofs
     assert proofs and proofs[0].score > 0
+
+
+# --- reports that contradict themselves ----------------------------------------------------
+
+STATES = ("wait", "long_scoreboard", "selected")
+
+
+def ran(
+    kernel: str, grid: int, seconds: float = 1.2e-3, waits: float = 3.0, **more: float
+) -> Launch:
+    """A launch whose counters are those of all others, unless told otherwise."""
+    stalls = {
+        f"smsp__average_warps_issue_stalled_{state}_per_issue_active.ratio": value
+        for state, value in zip(STATES, (3.0, 1.5, 1.0), strict=True)
+    }
+    metrics = {
+        "gpu__time_duration.sum": seconds,
+        "sm__cycles_elapsed.max": 1.8e6,
+        "smsp__inst_executed.sum": 491_622.0,
+        "launch__grid_size": grid,
+        **stalls,
+        **{name.replace("X", ".sum"): value for name, value in more.items()},
+    }
+    return make_launch(
+        kernel=kernel,
+        grid=(grid, 1, 1),
+        metrics={name: Metric(value=value) for name, value in metrics.items()},
+        instructions=make_instructions(inst_executed={0: 491_622}),
+    )
+
+
+def waiting() -> Launch:
+    names = (f"smsp__average_warps_issue_stalled_{s}_per_issue_active.ratio" for s in STATES)
+    return ran("scale", 64, **dict.fromkeys(names, 2.0))
+
+
+def sampled(*counts: int) -> Launch:
+    samples = {
+        f"smsp__pcsamp_warps_issue_stalled_{state}": {0: count}
+        for state, count in zip(STATES, counts, strict=True)
+    }
+    return replace(
+        ran("scale", 64), instructions=make_instructions(inst_executed={0: 491_622}, **samples)
+    )
+
+
+@pytest.mark.parametrize(
+    ("launches", "words"),
+    [
+        ((ran("a", 1025), ran("b", 1025), ran("c", 4096)), "a, b and c have other grids"),
+        ((ran("a", 1025), ran("a", 2050)), "a have other grids"),
+        (
+            tuple(
+                ran(k, g, smsp__inst_executedX=n)
+                for k, g, n in (("a", 8, 4e5), ("b", 9, 5e5), ("c", 7, 6e5))
+            ),
+            "each of a, b and c takes the very same time",
+        ),
+        ((ran("a", 64, smsp__inst_executedX=5e6),), "other instructions than all of its lines"),
+        ((ran("a", 64, smsp__inst_executedX=5e4),), "other instructions than all of its lines"),
+        ((waiting(),), "the very same time in each of their states"),
+        ((sampled(700, 700, 700),), "the very same time in each of their states"),
+        # One kernel's launches are alike, two may take one time, and few samples are chance's.
+        ((ran("a", 64), ran("a", 64)), ""),
+        ((ran("a", 64), ran("b", 65, smsp__inst_executedX=5e5)), ""),
+        ((ran("a", 64), ran("b", 65, 1.3e-3), ran("c", 66, 1.1e-3)), ""),
+        ((ran("a", 64, smsp__inst_executedX=9e5),), ""),
+        ((sampled(5, 5, 5),), ""),
+    ],
+)
+def test_a_report_that_contradicts_itself_is_told_and_advises_nothing(
+    launches: tuple[Launch, ...], words: str
+) -> None:
+    profile = make_profile(launches=launches)
+    assert bool(broken(profile)) is bool(words)
+    if not words:
+        return
+    assert all(
+        any(words in text for text in said) for said in (implausible(profile), remarks(profile))
+    )
+    with pytest.raises(InconclusiveError, match=words):
+        compare(profile, profile)
+    story = Step(profile, make_profile(), ("v0", "v1")).story
+    assert words in story.sentence and not story.cause.proofs and not story.tried
+    assert panel_of(profile) is None and limit_of(profile) is None
+    assert "Now limited" not in render(show_view(profile, label="x"), 100)

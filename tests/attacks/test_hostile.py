@@ -15,6 +15,7 @@ import pytest
 from tests.attacks import harness
 from tests.attacks.book import Portion, book, dealt
 from tests.factories import make_profile
+from workbench.disk.writing import append_file
 from workbench.errors import WorkbenchError
 from workbench.store import Store
 from workbench.views.html.site import MANIFEST
@@ -59,6 +60,16 @@ PLACES = {
     "x.ncu-rep": "show x.ncu-rep",
     "y.ncu-rep": "import y.ncu-rep --study double --version v0",
     "z.ncu-rep": "report z.ncu-rep",
+    # What `tune` and `capture` keep.
+    "profiles/h200/demo/tuned": "list",
+    "profiles/h200/demo/tuned/v3": "report",
+    "profiles/h200/demo/tuned/v3/gpu.jsonl": "show v3",
+    "profiles/h200/demo/tuned/v2/gpu.jsonl": "tune",
+    ".workbench": "capture x -- /bin/true",
+    ".workbench/captures": "list",
+    ".workbench/captures/x": "capture x -- /bin/true",
+    ".workbench/captures/x/capture.json.zst": "show @x",
+    ".workbench/captures/x/detail.ncu.json.zst": "report @x",
 }
 
 
@@ -94,6 +105,9 @@ def act(line: str, root: Path) -> object:
         elif line == "run":
             with workspace(root, "x") as folder:
                 (root / folder / "made").write_text("")
+        elif line == "tune":
+            name = "h200/demo/tuned/v2/gpu.jsonl"
+            append_file(root / "profiles", name, b"{}\n")
         else:
             return harness.command(line)()
     except WorkbenchError as error:

@@ -78,34 +78,29 @@ def record(root: Path, name: str, rng: random.Random) -> None:
 
     A file that is no version refuses its study, so there is one only now and then.
     """
-    from workbench.programs.capture.capture_store import Shelf
-    from workbench.programs.capture.records import (
-        ProgramCapture,
-        ProgramRun,
-        RangeShare,
-        Survey,
-        Work,
-    )
+    from workbench.programs.capture import capture_store, records
 
     text = name.encode("utf-8", "replace").decode()
     device = Device(name=text, slug="h200", compute_capability=(9, 0), sms=132)
     rule = msgspec.structs.replace(RULE, name=text, title=text, message=f"{text}\n{text}")
-    store, shelf = Store(root / "profiles"), Shelf(root)
+    store, shelf = Store(root / "profiles"), capture_store.Shelf(root)
     for version in ("v2", "v3"):
         store.save(profile(version, text, device, rule))
-    work = Work(
+    work = records.Work(
         symbol=text, name=text, signature=text, launches=(3,), total_ns=(900,),
-        quantiles_ns=tuple(range(33)), ranges=(RangeShare(text, 3, 900),), range_count=1,
+        quantiles_ns=tuple(range(33)), ranges=(records.RangeShare(text, 3, 900),), range_count=1,
     )  # fmt: skip
     kernel = msgspec.structs.replace(work, symbol="k", name="k", signature="")
     for at, label in enumerate(("before", "after")):
         more = msgspec.structs.replace(work, symbol=f"{text}{at}", total_ns=(800 + at,))
         shelf.save(
-            ProgramCapture(
+            records.ProgramCapture(
                 name=label,
                 command=("python", text, text),
                 captured="2026-11-22T06:00:00Z",
-                survey=Survey("trace", (work, more, kernel), (ProgramRun(0.1, 900, 1000),)),
+                survey=records.Survey(
+                    "trace", (work, more, kernel), (records.ProgramRun(0.1, 900, 1000),)
+                ),
                 device=device,
                 detail=(0,),
                 notices=(Notice(code="x", message=text),),

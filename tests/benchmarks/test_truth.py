@@ -11,10 +11,9 @@ from msgspec import structs
 
 from benchmarks.truth.__main__ import FIRST, TOP, judged, recorded, summary
 from benchmarks.truth.judge import Verdict, judge
-from benchmarks.truth.labels import Falsehood, Label, load_labels
-from benchmarks.truth.shown import rows, shown, totals
+from benchmarks.truth.labels import Label, load_labels
+from benchmarks.truth.shown import rows, shown
 from workbench.analysis.story import Step
-from workbench.analysis.wording import Stop
 from workbench.counters import Reading, catalog, read
 from workbench.model import Launch, Profile
 from workbench.store import Store
@@ -89,6 +88,7 @@ def test_every_step_of_every_ladder_is_labelled_once() -> None:
     assert versions == steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "label", [*OWN, *UNSEEN, *APART, *APART_UNSEEN], ids=lambda label: label.pair
 )
@@ -102,13 +102,6 @@ def test_the_numbers_of_a_label_are_the_profiles(label: Label) -> None:
             found = candidates(profile, kernel, moved.id)
             near = [value for value in found if abs(value - said) <= PRINTED * abs(value) + 5e-5]
             assert near or (not found and not said), f"{label.pair} {moved.id}: {said}, {found}"
-
-
-def test_every_step_of_the_unseen_ladders_is_labelled_once() -> None:
-    entries = Store(ROOT / "tests/data/unseen/profiles").find(engine="ncu")
-    steps = {(entry.study, entry.version) for entry in entries if entry.version != "v0"}
-    assert {(label.study, label.sides[1]) for label in UNSEEN} == steps
-    assert len(UNSEEN) == len(steps) == 50
 
 
 def assert_documented(verdicts: list[Verdict]) -> None:
@@ -129,6 +122,7 @@ def test_the_unseen_ladders_are_told_as_the_documentation_says() -> None:
     assert not rows(each.shown for each in verdicts)
 
 
+@pytest.mark.slow
 def test_pairs_that_are_no_neighbours_are_told_as_the_documentation_says() -> None:
     """Labelled blind; told blind, 29 were named first, one contradicted its label."""
     verdicts = [
@@ -205,47 +199,6 @@ def test_loads_that_are_issued_first_are_told_before_the_occupancy_that_hides_as
     assert second.counter.id == "achieved_occupancy"
     assert "With the same bytes, device memory was busy" in step.story.sentence
     assert "Achieved occupancy rose" in step.story.sentence
-
-
-def test_a_screen_that_denies_its_sentence_is_found() -> None:
-    step = step_of("sgemm/v11..v13", "n4096")
-    story = step.story
-    wavefronts = next(p for p in story.cause.proofs if p.counter.id == "shared_wavefronts")
-    # As it was told before: of the hunk alone, where the launch has twice as much.
-    alone = structs.replace(wavefronts, place=structs.replace(wavefronts.place, launch=None))
-    cause = structs.replace(story.cause, proofs=(alone,))
-    stops = tuple(stop for stop in story.strip if stop.kind != "stall")
-    mio = Stop(text="MIO throttle stalls", counter="mio_throttle", kind="stall")
-    # `Step` tells its story once; this one tells another.
-    vars(step)["story"] = structs.replace(story, cause=cause, strip=(*stops, mio))
-    found = shown("sgemm", step)
-    assert found.low and len(found.against) == 2
-    words, reached = totals([found])
-    assert not reached and words.endswith("contradicts the sentence: 1 (goal 0)")
-
-
-def test_what_is_right_is_judged_right_and_what_is_false_is_found() -> None:
-    label = label_of("sgemm/v2..v3")
-    step = recorded(label, Store(ROOT / "profiles"))
-    found = judge(label, step)
-    assert found.top and found.first and found.limit and not found.contradictions
-    elsewhere = structs.replace(label, edit_old=((60, 61),), edit_new=((60, 61),))
-    assert not judge(elsewhere, step).first
-    other = structs.replace(label, counter=(structs.replace(label.counter[0], id="registers"),))
-    assert not judge(other, step).first
-    false = (
-        Falsehood(kind="counter", id="shared_wavefronts"),
-        Falsehood(kind="edit", new=((38, 38),)),
-        Falsehood(kind="stall", id="mio_throttle", way="relieved"),
-        Falsehood(kind="limit", id="l1_data"),
-        Falsehood(kind="words", re="FASTER"),
-    )
-    assert len(judge(structs.replace(label, must_not=false), step).contradictions) == len(false)
-    true = (
-        Falsehood(kind="stall", id="mio_throttle", way="made"),
-        Falsehood(kind="words", re="slower"),
-    )
-    assert not judge(structs.replace(label, must_not=true), step).contradictions
 
 
 @pytest.mark.slow

@@ -211,9 +211,8 @@ BASIC = Kind("basic", False, "none")
 FULL = Kind("full", True, "whole")
 
 
-@pytest.mark.parametrize(("old", "new"), [(BASIC, BASIC), (FULL, BASIC)], ids=words)
-def test_pairs(old: Kind, new: Kind, grid: Grid) -> None:
-    grid.pair(grid.report(old, (2,)), grid.report(new, (3,)), short=True)
+def test_a_pair(grid: Grid) -> None:
+    grid.pair(grid.report(FULL, (2,)), grid.report(BASIC, (3,)), short=True)
 
 
 #: Which of the five kernels two reports hold: other ones, some of both, another number of them.

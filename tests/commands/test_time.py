@@ -26,13 +26,19 @@ def test_a_time_is_printed_and_kept(cli: Cli, project: Project) -> None:
     assert out.startswith("study double on NVIDIA Stand-In 1, ")
     assert " UTC, cold caches, by CUDA events" in out.partition("version")[0].replace("\n", " ")
     assert "speed to library" in out
+    assert "first launch" in out and "no part of the median" in out
     assert kept(project) == [("v0", "n1000")]
 
 
-def test_json_and_warm_caches(cli: Cli) -> None:
-    code, out, _ = cli("time", "v0", "--warm", *THERE, *QUICK, "--format", "json")
-    (time,) = json.loads(out)["times"]
-    assert code == 0 and time["cache"] == "warm" and time["baseline"] == "library"
+def test_json_warm_caches_and_all_problems_that_are_to_profile_or_sweep(
+    cli: Cli, project: Project, project_file: Callable[[str, str, str], None]
+) -> None:
+    project_file("study.py", '("verify",)', '("verify", "sweep")')
+    words = ("--warm", "--all-problems", "--format", "json")
+    code, out, _ = cli("time", "v0", *words, *THERE, *QUICK)
+    assert code == 0 and kept(project) == [("v0", "n7"), ("v0", "n1000")]
+    time, _ = json.loads(out)["times"]
+    assert time["cache"] == "warm" and time["baseline"] == "library"
     assert time["seconds"]["low"] <= time["seconds"]["value"] <= time["seconds"]["high"]
 
 
@@ -54,14 +60,6 @@ def test_a_single_failure_is_its_own_error_and_keeps_nothing(
     code, out, err = cli("time", "v0", *THERE, *QUICK)
     assert code == 4 and out == "" and kept(project) == []
     assert "error: v0 gives a wrong result on n1000" in err and "failed:" not in err
-
-
-def test_all_problems_are_those_to_profile_or_sweep(
-    cli: Cli, project: Project, project_file: Callable[[str, str, str], None]
-) -> None:
-    project_file("study.py", '("verify",)', '("verify", "sweep")')
-    code, _, _ = cli("time", "v0", "--all-problems", *THERE, *QUICK)
-    assert code == 0 and kept(project) == [("v0", "n7"), ("v0", "n1000")]
 
 
 def test_wrong_usage(cli: Cli) -> None:
@@ -108,23 +106,20 @@ def test_all_goes_on_where_it_was_interrupted(cli: Cli, project: Project) -> Non
     assert code == 0 and "2 of 2 are taken" in err and old(project) == ["v0"]
 
 
-@pytest.mark.parametrize(
-    ("words", "taken", "left"),
-    [
-        (("v0",), False, []),
-        (("v0", "--resume"), True, ["v0"]),
-        (("--all", "--again"), False, []),
-        (("--all", "--since", "2021-01-01"), False, []),
-        (("v0", "--since", "2019-01-01"), True, ["v0"]),
-    ],
-)
-def test_who_is_named_is_measured_and_options_say_otherwise(
-    cli: Cli, project: Project, words: tuple[str, ...], taken: bool, left: list[str]
-) -> None:
+def test_who_is_named_is_measured_and_options_say_otherwise(cli: Cli, project: Project) -> None:
     cli("time", "v0", *THERE, *QUICK)
     aged(project)
-    code, _, err = cli("time", *words, *THERE, *QUICK)
-    assert code == 0 and ("taken from the store" in err) == taken and old(project) == left
+    for words, left in (
+        (("v0", "--resume"), ["v0"]),
+        (("v0", "--since", "2019-01-01"), ["v0"]),
+        (("v0",), []),
+        (("v0", "--since", "2021-01-01"), []),
+        (("--all", "--again"), []),
+    ):
+        aged(project)
+        code, _, err = cli("time", *words, *THERE, *QUICK)
+        assert code == 0 and ("taken from the store" in err) == bool(left), words
+        assert old(project) == left, words
 
 
 def test_since_is_checked(cli: Cli) -> None:
@@ -132,8 +127,3 @@ def test_since_is_checked(cli: Cli) -> None:
     assert code == 2 and "2026-11-21T10:30:00Z" in err
     code, _, err = cli("time", "--all", "--again", "--since", "2026-01-01", *THERE)
     assert code == 2 and "cannot be used together" in err
-
-
-def test_the_first_launch_stands_in_a_column_of_its_own(cli: Cli) -> None:
-    _, out, _ = cli("time", "v0", *THERE, *QUICK)
-    assert "first launch" in out and "no part of the median" in out

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,8 +12,8 @@ from msgspec.structs import replace
 
 from workbench.compile import build as buildlog
 from workbench.compile import compilers, host
-from workbench.compile.build import BuildResult, build, effective_flags
-from workbench.compile.compilers import neutral_cubin, neutral_path, neutral_ptx, nvrtc_flags
+from workbench.compile.build import BuildResult, build
+from workbench.compile.compilers import neutral_path, neutral_ptx, nvrtc_flags
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import KernelResources, SourceFile
 from workbench.project import Project, cache_folder, find_project
@@ -203,7 +201,7 @@ def _own_lines(ptx: str) -> set[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     "versions",
-    [("v0", "v5", "v10"), pytest.param(("v13", "v16"), marks=pytest.mark.slow)],
+    [("v5",), pytest.param(("v0", "v10", "v13", "v16"), marks=pytest.mark.slow)],
     ids=" ".join,
 )
 def test_both_compilers_give_the_same_lines(repo: Path, versions: tuple[str, ...]) -> None:
@@ -443,15 +441,17 @@ def test_the_second_build_is_found_in_the_cache(
     assert [each.name for each in cache.iterdir()] == [first.cubin.parent.name]
 
 
-def test_all_that_decides_the_outcome_is_in_the_key(maker: Maker, compiler: Compiler) -> None:
+def test_all_that_decides_the_outcome_is_in_the_key(maker: Maker) -> None:
+    if not HERE:
+        pytest.skip("there is no compiler on this machine")
     builds = [
-        maker.build(compiler),
-        maker.build(compiler, KERNEL + "// changed\n"),
-        maker.build(compiler, flags='"-DOTHER"'),
-        maker.build(compiler, arch="sm_80"),
+        maker.build("auto"),
+        maker.build("auto", KERNEL + "// changed\n"),
+        maker.build("auto", flags='"-DOTHER"'),
+        maker.build("auto", arch="sm_80"),
     ]
     maker.write("kernels/common/factor.cuh", FACTOR + "// changed\n")
-    builds.append(maker.build(compiler))
+    builds.append(maker.build("auto"))
     assert not any(each.cached for each in builds)
     assert len({each.cubin for each in builds}) == 5
 
@@ -466,12 +466,16 @@ def test_flags_in_the_environment_are_in_the_key(
     assert maker.build("nvcc").cubin != plain.cubin
 
 
-@pytest.mark.parametrize("file", ["kernel.cubin", "build.json"])
-def test_a_damaged_entry_is_made_anew(maker: Maker, file: str, cache: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "damages"), [("kernel.cubin", ("empty", "flip")), ("build.json", ("flip", "gone"))]
+)
+def test_a_damaged_entry_is_made_anew(
+    maker: Maker, file: str, damages: tuple[str, ...], cache: Path
+) -> None:
     if not HERE:
         pytest.skip("there is no compiler on this machine")
     path = maker.build("auto").cubin.parent / file
-    for damage in ("cut", "empty", "flip", "gone"):
+    for damage in damages:
         good = path.read_bytes()
         if damage == "gone":
             path.unlink()
@@ -615,16 +619,6 @@ def test_paths_become_neutral(path: str, expected: str) -> None:
     assert neutral_ptx(ptx, Path("/sand/box"), toolkit) == ptx.replace(path, expected)
 
 
-def test_a_cubin_keeps_its_length() -> None:
-    cubin = b"\x7fELF\0/sand/box/kernels/s/../common\0/sand/box/cuda\0\x01/sand/box\0end"
-    plain = neutral_cubin(cubin, Path("/sand/box"))
-    assert len(plain) == len(cubin)
-    assert b"sand" not in plain
-    assert b"\0kernels/common///" in plain
-    assert b"\0cuda///" in plain
-    assert plain.endswith(b"\0end")
-
-
 def test_flags_as_nvrtc_knows_them() -> None:
     flags = ("-O3", "-std=c++17", "-Xptxas", "-v", "-Xptxas=-dlcm=cg", "-I", "a", "-D", "X=1")
     assert nvrtc_flags((*flags, "--use_fast_math", "-maxrregcount", "64")) == [
@@ -636,15 +630,6 @@ def test_flags_as_nvrtc_knows_them() -> None:
         "--use_fast_math",
         "-maxrregcount=64",
     ]
-
-
-def test_defaults_ask_for_no_fast_math(maker: Maker) -> None:
-    assert effective_flags(maker.version()) == (
-        "-O3",
-        "-std=c++17",
-        "-lineinfo",
-        "-DFACTOR=2.0f",
-    )
 
 
 def test_nvrtc_that_does_not_load_is_missing(
@@ -659,24 +644,6 @@ def test_nvrtc_that_does_not_load_is_missing(
     with pytest.raises(MissingError, match="does not run here: no libnvrtc") as caught:
         compilers.Nvrtc("13.0.0").architectures()
     assert "pip install --force-reinstall" in caught.value.hint
-
-
-def test_a_child_that_crashes_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "cuda" / "bindings"
-    package.mkdir(parents=True)
-    (tmp_path / "cuda" / "__init__.py").write_text("")
-    (package / "__init__.py").write_text("import os; os.abort()\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(MissingError, match="does not run here"):
-        compilers.Nvrtc("13.0.0").architectures()
-
-
-def test_strings_of_binutils_agree(maker: Maker, compiler: Compiler) -> None:
-    if shutil.which("strings") is None:
-        pytest.skip("binutils is not installed")
-    cubin = maker.build(compiler).cubin
-    printed = subprocess.run(["strings", str(cubin)], capture_output=True, text=True, check=True)
-    assert not re.search(r"^/|/tmp|/home|/usr", printed.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("folder", ["d$(touch made)", "d`touch made`", 'd"x', "d\\x", "d\nx"])

@@ -90,6 +90,8 @@ def test_all_is_done_in_one_process(
 ) -> None:
     run(project, jobs(*ALL), told)
     assert told.errors(6) == [""] * 6 and told.workers == [6] and told.begun == list(range(6))
+    left = [path for path in Path(project.root / "build" / "runs").rglob("*") if path.is_file()]
+    assert {path.name for path in left} <= {".lock", ".gitignore"}
 
 
 def test_after_a_crash_the_rest_goes_to_a_fresh_worker(
@@ -258,11 +260,3 @@ def test_benches_make_room_for_the_next_but_never_drop_the_current_one(study: St
     assert benches.of(_job("n1000", 1)) is not large
     tiny = Benches(limit=1)
     assert tiny.of(_job("n1000", 1)) is tiny.of(_job("n1000", 1))
-
-
-def test_the_run_folder_is_left_empty(
-    project: Project, jobs: Callable[..., list[Job]], told: Told
-) -> None:
-    run(project, jobs(*ALL), told)
-    left = [path for path in Path(project.root / "build" / "runs").rglob("*") if path.is_file()]
-    assert {path.name for path in left} <= {".lock", ".gitignore"}

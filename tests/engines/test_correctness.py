@@ -167,7 +167,7 @@ def test_poison_is_told_from_what_a_kernel_computes(dtype: str) -> None:
 
 
 def test_a_wide_type_is_compared_byte_by_byte() -> None:
-    values = np.frombuffer(b"\xff" * 32, dtype=np.complex128).copy()
+    values = np.frombuffer(b"\xff" * 32, dtype=np.longdouble).copy()
     values[0] = 1
     assert unwritten(values).tolist() == [False, True]
 
@@ -234,3 +234,14 @@ def test_a_tolerance_of_zero_wants_every_element() -> None:
         wrong[name][7] += 1
         check = compare(wrong, want, 0.0)
         assert not check.ok and check.far_off == 1 and check.error is not None and check.error > 0
+
+
+def test_a_comparison_of_nothing_is_no_pass() -> None:
+    with pytest.raises(UsageError, match="nothing was compared"):
+        compare(output(np.zeros(0)), {"y": np.zeros(0)}, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["O", "S4", "M8[s]", "U2", "V4", "complex64", "i4,f4"])
+def test_outputs_hold_numbers_that_a_reference_can_have(dtype: str) -> None:
+    with pytest.raises(UsageError, match="not a type of numbers"):
+        poison_byte(np.dtype(dtype))

@@ -18,6 +18,19 @@ SEEN = [
     ("==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other "
      "tool (like DCGM) is concurrently collecting profiling data.",
      "missing", "another program", "dcgmi profile --pause"),
+    ("==616== Warning: The user does not have permission to profile on the target device. See: "
+     "https://developer.nvidia.com/NVSOLN1000", "denied", "administrators", ""),
+    ("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "denied", "administrators", ""),
+    ("NVPW_STATUS_INSUFFICIENT_PRIVILEGE", "denied", "administrators", ""),
+    ("======== Warning: nvprof is not supported on devices with compute capability 8.0 and higher.",
+     "missing", "nvprof knows no chip", "Take ncu"),
+    ("ptxas fatal   : (C7800) Smem spilling should not be enabled when functions use abi.",
+     "missing", "shared memory", "__forceinline__"),
+    ('==WARNING== Could not deploy stock section files to "/home/u/Sections". Set the HOME '
+     "environment variable to a writable directory.", "note", "below HOME", "Set HOME"),
+    ("    Section: GPU Speed Of Light Throughput", "note", "printed as text", "ncu -o"),
+    ('"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"',
+     "note", "printed as text", "ncu -o"),
     ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible "
      "driver library is loaded.", "missing", "no driver library", "nvidia-smi"),
     ("==WARNING== Failed to load Nsight Compute CUDA modules.",

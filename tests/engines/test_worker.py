@@ -27,14 +27,6 @@ def subjects(experiment: Experiment, *problems: str) -> list[Subject]:
     ]
 
 
-def test_a_right_kernel_is_right_on_every_problem(experiment: Experiment) -> None:
-    verdicts = experiment.verify(subjects(experiment))
-    assert [v.problem.name for v in verdicts] == ["n1000", "n7"]
-    assert all(v.error is None and v.check is not None and v.check.ok for v in verdicts)
-    assert verdicts[0].check is not None and verdicts[0].check.error == 0.0
-    assert verdicts[0].check.compared == 1000
-
-
 def test_a_wrong_result_names_element_error_and_the_way_to_repeat_it(
     experiment: Experiment, stand_in: Manner
 ) -> None:
@@ -108,13 +100,19 @@ def test_fills_stand_before_the_launches(
     stand_in(manner)
     path = project.kernels / "double" / "v0_plain.cu"
     text = path.read_text()
-    found = []
-    for more in ("", FILL + fill + "\n"):
-        path.write_text(text.replace("[[launch]]", more + "[[launch]]"))
-        experiment = experiment_on(project, load_study(project, "double"))
-        (verdict,) = experiment.verify(subjects(experiment, "n1000"))
-        found.append(verdict.error is None)
-    assert found == [False, True]
+    path.write_text(text.replace("[[launch]]", f"{FILL}{fill}\n[[launch]]"))
+    experiment = experiment_on(project, load_study(project, "double"))
+    (verdict,) = experiment.verify(subjects(experiment, "n1000"))
+    assert verdict.error is None
+
+
+@pytest.mark.parametrize("manner", ["add", "table"])
+def test_what_needs_a_fill_is_wrong_without(
+    experiment: Experiment, stand_in: Manner, manner: str
+) -> None:
+    stand_in(manner)
+    (verdict,) = experiment.verify(subjects(experiment, "n1000"))
+    assert verdict.error is not None
 
 
 def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manner) -> None:
@@ -135,7 +133,6 @@ def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manne
             "`tabel` is neither an output nor a scratch buffer",
         ),
         ('"table"\ninput = "x"', "input `x` has 4,000 bytes, `table` has room for 8"),
-        ('"y"\nvalue = 1\ndtype = "float32"', ""),
     ],
 )
 def test_a_fill_that_cannot_be_is_told_at_its_line(
@@ -146,10 +143,8 @@ def test_a_fill_that_cannot_be_is_told_at_its_line(
     path.write_text(path.read_text().replace("[[launch]]", FILL + fill + "\n[[launch]]"))
     experiment = experiment_on(project, load_study(project, "double"))
     (verdict,) = experiment.verify(subjects(experiment, "n1000"))
-    assert (verdict.error is None) == (not said)
-    if verdict.error is not None:
-        assert isinstance(verdict.error, KernelError) and said in verdict.error.message
-        assert "kernels/double/v0_plain.cu:4: " in verdict.error.message
+    assert isinstance(verdict.error, KernelError) and said in verdict.error.message
+    assert "kernels/double/v0_plain.cu:4: " in verdict.error.message
 
 
 def _workers(root: Path) -> list[str]:
@@ -177,15 +172,6 @@ def test_out_of_memory_and_no_device_are_missing_things(
     # No GPU is nobody's verdict: it ends the whole run, however many problems there were.
     with pytest.raises(MissingError, match="finds no GPU"):
         experiment.verify(subjects(experiment))
-
-
-def test_a_failing_study_is_named_with_its_line(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
-) -> None:
-    project_file("study.py", 'return {"y": 2 *', 'return {"y": missing *')
-    (verdict,) = experiment.verify(subjects(experiment, "n7"))
-    assert isinstance(verdict.error, UsageError)
-    assert "study.py" in verdict.error.message and "missing" in verdict.error.message
 
 
 def test_a_reference_that_is_not_finite_is_the_studys_fault(
@@ -228,39 +214,6 @@ def test_a_library_that_tries_its_kernels_finds_the_device_awake(
     (subject,) = subjects(experiment, "n1000")
     timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
     assert timing.baseline == "library", [notice.message for notice in timing.notices]
-    study = experiment.study
-    library = experiment.subject(study.version("library"), study.problem("n1000"))
-    timing = time_one(experiment, library, TimeOptions(limit_s=0.2, max_samples=40))
-    assert timing.version == "library"
-
-
-def test_a_wrong_version_is_never_timed(experiment: Experiment, stand_in: Manner) -> None:
-    stand_in("wrong")
-    (subject,) = subjects(experiment, "n1000")
-    with pytest.raises(KernelError, match="wrong result"):
-        time_one(experiment, subject, TimeOptions())
-    assert experiment.store.timings() == []
-
-
-def test_a_baseline_that_is_not_here_is_a_notice(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
-) -> None:
-    project_file("library.py", 'return ""', 'return "the library is not installed"')
-    (subject,) = subjects(experiment, "n1000")
-    timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
-    assert timing.ratio is None and timing.baseline == ""
-    assert any("the library is not installed" in notice.message for notice in timing.notices)
-
-
-def test_a_python_version_that_is_not_available_is_missing(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
-) -> None:
-    project_file("library.py", 'return ""', 'return "the library is not installed"')
-    study = experiment.study
-    subject = experiment.subject(study.version("library"), study.problem("n7"))
-    (verdict,) = experiment.verify([subject])
-    assert isinstance(verdict.error, MissingError)
-    assert "the library is not installed" in verdict.error.message
 
 
 def test_a_python_version_whose_prepare_fails_is_named(
@@ -297,15 +250,7 @@ def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
     (subject,) = subjects(experiment, "n1000")
     timing = time_one(experiment, subject, TimeOptions(limit_s=0.2, max_samples=40))
     assert timing.baseline == "library" and timing.ratio is not None
-
-
-def test_a_library_that_never_collects_is_wrong(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
-) -> None:
-    project_file("library.py", BASELINE[BASELINE.index("    def run") :], REVERSED)
     project_file("library.py", "    run.collect = collect\n", "")
-    study = experiment.study
-    library = experiment.subject(study.version("library"), study.problem("n1000"))
     (verdict,) = experiment.verify([library])
     assert isinstance(verdict.error, KernelError)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.ladders import (
-    built,
     emulated,
     needs_compiler,
     relative_error,
@@ -21,7 +20,7 @@ from workbench.engines import RunOptions
 from workbench.engines.emulated import emulation
 from workbench.engines.host import buffers
 from workbench.model import Problem
-from workbench.study.folder import Study, resolve_launches
+from workbench.study.folder import Study
 
 STUDY = shipped("conv2d")
 LADDER = [version.id for version in rungs(STUDY)]
@@ -66,22 +65,6 @@ def test_the_reference_is_the_definition(problem: Problem) -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
 
 
-def test_the_sweep_is_the_eight_layers_of_the_job() -> None:
-    sweep = STUDY.problems_for("sweep")
-    shapes = {tuple(each.parameters[name] for name in NAMES) for each in sweep}
-    assert shapes == {
-        (8, c, size, size, k, 3, 3, 1, 1, 0, 0)
-        for c, size, k in itertools.product((32, 64), (64, 128), (128, 256))
-    }
-    assert len(sweep) == 8
-
-
-def test_outputs_follow_from_strides_and_padding() -> None:
-    problem = STUDY.problem("strided")  # 19×22, 5×3, strides 3 and 2
-    assert STUDY.parameters(problem)["OH"] == (19 + 4 - 5) // 3 + 1 == 7
-    assert STUDY.parameters(problem)["OW"] == (22 + 2 - 3) // 2 + 1 == 11
-
-
 def test_only_what_rounds_its_inputs_has_a_tolerance_of_its_own() -> None:
     for version in STUDY.versions.values():
         expected = 1e-3 if version.id.startswith("cudnn_tf32") else STUDY.tolerance
@@ -107,27 +90,7 @@ def test_every_rung_does_every_problem(name: str) -> None:
 
 
 @needs_compiler
-def test_the_loop_of_v6_divides_nothing() -> None:
-    # Windows and the first tap are found by division, before the loop; v5 divides for each tap.
-    counts = {name: built(STUDY.version(name)).ptx for name in ("v5", "v6")}
-    ends = {name: ptx.rindex("bar.sync") for name, ptx in counts.items()}
-    starts = {name: ptx.index("fma.rn.f32") for name, ptx in counts.items()}
-    loop = counts["v6"][starts["v6"] : ends["v6"]]
-    assert "fma.rn.f32" in loop
-    assert not any(word in loop for word in ("div.s32", "rem.s32", "div.u32", "rem.u32"))
-    whole = counts["v5"][: ends["v5"]]
-    assert whole.count("div.s32") + whole.count("rem.s32") > 12
-
-
-def test_one_block_that_stays_takes_a_second_tile() -> None:
-    version = STUDY.version("v15")
-    tiles = resolve_launches(STUDY, STUDY.version("v14"), STUDY.problem("second_tile"))[-1].grid
-    blocks = resolve_launches(STUDY, version, STUDY.problem("second_tile"))[-1].grid
-    assert (tiles, blocks) == ((133, 1, 1), (132, 1, 1))
-
-
-@needs_compiler
-@pytest.mark.parametrize("name", ["v13", "v15"])
+@pytest.mark.parametrize("name", ["v13", pytest.param("v15", marks=pytest.mark.slow)])
 def test_windows_in_steps_with_padding_are_right(name: str) -> None:
     assert verdict(STUDY, STUDY.version(name), STUDY.problem("moat")) == ""
 
@@ -138,6 +101,7 @@ IMAGES, FILTERS = (-110, -90, 0, 99, 100), (126, 80, 3, -60, -100)
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_halves_hold_images_and_filters_of_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each output is as exact as its own image and filter allow, whatever the others are like."""
     problem = layer(6, 3, 5, 6, 5, 3, 3, 1, 1, 1, 0)

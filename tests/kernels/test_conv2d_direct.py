@@ -7,7 +7,7 @@ import pytest
 
 from tests import ladders
 from workbench.model import Problem
-from workbench.study.folder import Study, resolve_launches, resolve_scratch
+from workbench.study.folder import Study, resolve_launches
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +57,6 @@ def test_tolerance_passes_float32_and_no_border_taken_for_another(study: Study) 
     assert 50 * study.tolerance < 1 / 4096
 
 
-def test_problems_are_those_of_the_story(study: Study) -> None:
-    assert study.problem().parameters == {"C": 3, "H": 4096, "W": 4096, "U": 1}
-    sweep = [each.parameters for each in study.problems_for("sweep")]
-    for stride in (1, 2, 3):
-        sizes = sorted(each["H"] for each in sweep if each["U"] == stride)
-        assert sizes == [2**i for i in range(5, 13)]
-    assert all(each["C"] == 3 and each["H"] == each["W"] for each in sweep)
-    verify = [each.parameters for each in study.problems_for("verify")]
-    assert max(each["C"] * each["H"] * each["W"] for each in verify) < 50_000
-    for stride in (1, 2, 3):
-        # Rows that 16 bytes divide take another path than those that they do not.
-        widths = {each["W"] % 4 == 0 for each in verify if each["U"] == stride}
-        assert widths == {True, False}, stride
-
-
 def test_every_rung_does_every_stride_of_the_sweep_but_winograd(study: Study) -> None:
     for version in ladders.rungs(study):
         for problem in study.problems_for("sweep"):
@@ -80,24 +65,3 @@ def test_every_rung_does_every_stride_of_the_sweep_but_winograd(study: Study) ->
             study.check_requirements(version, problem)
             launches = resolve_launches(study, version, problem)
             assert len(launches) == (2 if version.id == "v1" else 1)
-
-
-def test_im2col_writes_every_window_once(study: Study) -> None:
-    problem = study.problem("n4096")
-    (windows,) = resolve_scratch(study, study.version("v1"), problem)
-    assert windows.shape == (27, 4096**2)
-    assert all(
-        not resolve_scratch(study, version, problem)
-        for version in ladders.rungs(study)
-        if version.id != "v1"
-    )
-
-
-@ladders.needs_compiler
-@pytest.mark.slow
-def test_v5_and_v7_leave_more_warps_on_an_sm(study: Study) -> None:
-    registers = {
-        name: ladders.built(study.version(name)).resources[0].registers
-        for name in ("v3", "v5", "v7")
-    }
-    assert registers["v7"] < registers["v5"] < registers["v3"]

@@ -1,4 +1,4 @@
-"""What is the conv2d_half ladder's own: the textbook's sum, occupancy, conflicts."""
+"""The conv2d_half ladder alone: the sum of the textbook, blocks that stay."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import numpy as np
 import pytest
 
 from tests import ladders
-from workbench.counters import Reading, read
 from workbench.engines import RunOptions
 from workbench.engines.emulated.emulation import verified
 from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
-
-TENSOR = ("v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12")
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +50,6 @@ def test_the_reference_is_the_textbook_sum(
     np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
-def test_inputs_are_halves_of_both_signs_and_never_small(study: Study) -> None:
-    problem = problem_of(2, 9, 9, 16, 24)
-    inputs: Mapping[str, Any] = study.inputs(problem, np.random.default_rng(5))
-    for array in inputs.values():
-        assert array.dtype == np.float16
-        assert np.abs(array).min() >= 0.5
-        assert np.abs(array).max() < 1
-        assert 0.45 < (array < 0).mean() < 0.55
-        assert len(np.unique(np.abs(array))) > 800  # of the 1024 mantissas
-
-
 def test_tolerance_is_one_rounding_and_not_a_sum_in_half(study: Study) -> None:
     problem = problem_of(1, 6, 6, 128, 16)
     inputs: Mapping[str, Any] = study.inputs(problem, np.random.default_rng(6))
@@ -81,41 +67,14 @@ def test_tolerance_is_one_rounding_and_not_a_sum_in_half(study: Study) -> None:
 
 
 @ladders.needs_compiler
-@pytest.mark.slow
-def test_two_blocks_of_every_warp_tile_fit_on_an_sm(study: Study) -> None:
-    for name in TENSOR[2:]:
-        version = study.version(name)
-        (kernel,) = [each for each in ladders.built(version).resources if each.name == "conv2d"]
-        launch = resolve_launches(study, version, study.problem())[-1]
-        threads = launch.block[0]
-        assert kernel.registers * 2 * threads <= 64 * 1024, name
-        assert 2 * (launch.dynamic_shared + 1024) <= 228 * 1024, name
-
-
-@ladders.needs_compiler
-def test_the_swizzle_leaves_no_conflict_and_its_parent_is_full_of_them(study: Study) -> None:
-    """Eight rows 128 bytes apart: eight wavefronts a matrix before, one after."""
-    excess = {}
-    for name in TENSOR[:3]:
-        profile = ladders.profile(study, study.version(name), study.problem("p128"))
-        used = read(profile.launches[0], "shared_wavefronts")
-        ideal = read(profile.launches[0], "shared_wavefronts_ideal")
-        assert isinstance(used, Reading)
-        assert isinstance(ideal, Reading)
-        excess[name] = used.value / ideal.value
-    assert excess["v3"] > 4
-    assert excess["v4"] == excess["v5"] == 1
-
-
-@ladders.needs_compiler
 @pytest.mark.parametrize(
     ("name", "kernel"),
-    [("v15", "conv2d"), ("v19", "conv2d_160")]
+    [("v15", "conv2d")]
     + [
         pytest.param(*each, marks=pytest.mark.slow)
         for each in (
             *((name, "conv2d") for name in ("v16", "v17", "v18", "v22")),
-            *(("v19", f"conv2d_{places}") for places in (256, 248)),
+            *(("v19", f"conv2d_{places}") for places in (256, 248, 160)),
         )
     ],
 )

@@ -1,8 +1,7 @@
-"""What is the conv2d_int8 ladder's own: exact integers, occupancy, conflicts."""
+"""The conv2d_int8 ladder alone: exact integers, sizes, blocks that stay."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import msgspec
@@ -10,19 +9,14 @@ import numpy as np
 import pytest
 
 from tests import ladders
-from tests.kernels import tables
-from workbench.counters import Reading, read
 from workbench.engines import RunOptions
 from workbench.engines.emulated.emulation import verified
 from workbench.engines.host import buffers as check
 from workbench.errors import UsageError
-from workbench.model import Launch, Problem
+from workbench.model import Problem
 from workbench.study.folder import Study, resolve_launches
 
 HOPPER = ("v16", "v17", "v18", "v19", "v20", "v21", "v22")
-
-# One block of every early version, four warps' worth of rows, all channels of a chunk.
-TILE = Problem(name="tile", parameters={"N": 1, "H": 8, "W": 8, "C": 128, "K": 64})
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +26,6 @@ def study() -> Study:
 
 def sized(n: int, h: int, w: int, c: int, k: int) -> Problem:
     return Problem(name="made", parameters={"N": n, "H": h, "W": w, "C": c, "K": k})
-
-
-@functools.cache
-def launched(version: str) -> Launch:
-    """A version's launch in the emulator, for all that is asked of it."""
-    study = ladders.shipped("conv2d_int8")
-    return ladders.profile(study, study.version(version), TILE).launches[0]
-
-
-def counter(version: str, name: str) -> float:
-    """What the emulator counts for a version."""
-    reading = read(launched(version), name)
-    assert isinstance(reading, Reading), f"{version}: {name}"
-    return reading.value
 
 
 # --- the job -------------------------------------------------------------------
@@ -67,15 +47,6 @@ def test_the_reference_is_the_sum_in_python_s_own_integers(
             if 0 < at[1] + r <= h and 0 < at[2] + s <= w
         )
         assert reference[at] == expected
-
-
-def test_inputs_are_all_256_values_alike(study: Study) -> None:
-    inputs = study.inputs(sized(1, 40, 40, 32, 40), np.random.default_rng(5))
-    for array in inputs.values():
-        assert array.dtype == np.int8
-        values, counts = np.unique(array, return_counts=True)
-        assert (values.min(), values.max(), len(values)) == (-128, 127, 256)
-        assert counts.min() > 0.5 * array.size / 256
 
 
 def test_the_tolerance_passes_no_single_mistake(study: Study) -> None:
@@ -118,53 +89,6 @@ def test_verify_problems_reach_every_version_beyond_one_tile(study: Study) -> No
 
 
 # --- the ladder ------------------------------------------------------------------
-
-
-@ladders.needs_compiler
-@pytest.mark.slow
-def test_occupancy_is_a_quarter_then_full(study: Study) -> None:
-    """By shared memory: 50%, 25% with two buffers, and eight blocks from v3 to v9."""
-    occupancy = "theoretical_occupancy"
-    assert counter("v1", occupancy) == 50
-    assert counter("v2", occupancy) == 25
-    for name in tables.REGISTERS["conv2d_int8"]:
-        (kernel,) = ladders.built(study.version(name)).resources
-        assert 8 * (kernel.static_shared + 1024) <= 228 * 1024, name
-
-
-@ladders.needs_compiler
-@pytest.mark.slow
-def test_bytes_are_loaded_one_a_sector_until_v8() -> None:
-    for name in ("v0", "v1", "v3", "v7"):
-        assert counter(name, "global_load_bytes_per_sector") == 1, name
-    for name in ("v8", "v9", "v10"):
-        assert counter(name, "global_load_bytes_per_sector") == 32, name
-
-
-@ladders.needs_compiler
-@pytest.mark.slow
-def test_padding_and_swizzle_leave_no_conflict() -> None:
-    def ways(version: str) -> float:
-        taken = counter(version, "shared_wavefronts")
-        return taken / counter(version, "shared_wavefronts_ideal")
-
-    assert ways("v3") > 2
-    assert ways("v4") == ways("v6") == ways("v9") == 1
-    # Eight rows of 64 bytes: four meet in each bank.
-    assert ways("v10") > 3
-    assert ways("v11") == 1
-    # Copies with a zero fill cost turns of their own; the recorded profile has 1.19.
-    assert 1 <= ways("v12") < 1.3
-    # Rows that cross the end of a line of pixels are two pixels further: some still meet.
-    assert 1 < ways("v13") < 1.3
-
-
-def test_v9_loads_each_input_of_a_block_once() -> None:
-    inputs, filters = 10 * 10, 9 * 32
-    blocks = 2  # of 32 filters
-    # Rows of 128 channels, each a request of a warp; those of the padding are not loaded.
-    assert counter("v9", "global_load_requests") == blocks * (64 + filters)
-    assert counter("v8", "global_load_requests") > blocks * (4 * inputs + filters)
 
 
 @ladders.needs_compiler

@@ -21,24 +21,11 @@ from workbench.study.folder import Study, source_hash
 shipped = functools.cache(ladders.shipped)
 
 
-def _found_quickly() -> dict[str, list[Mistake]]:
-    """Of each ladder the first mistake with a wrong result, and the first that has another end."""
-    quick: dict[str, list[Mistake]] = {}
-    for name in STUDIES:
-        by_end: dict[bool, Mistake] = {}
-        for row in tables.MISTAKES[name]:
-            if not row.slow:
-                by_end.setdefault(row.says.startswith("wrong"), row)
-        quick[name] = list(by_end.values())
-    return quick
-
-
-#: The quick tests take a sample: these mistakes, and of each ladder its first and last rung and
-#: those that the mistakes are about. The slow tests take all rungs, and of the other mistakes each
-#: fifth; `make test-long` takes the rest.
-QUICK = _found_quickly()
+#: The quick tests take a sample: the first mistake of each ladder, the rung that it is about, and
+#: the first and the last one. The slow tests take all rungs, and of the other mistakes each fifth;
+#: `make test-long` takes the rest.
 SAMPLE = {
-    name: {ids[0], ids[-1], *(row.version for row in QUICK[name])}
+    name: {ids[0], ids[-1], tables.MISTAKES[name][0].version}
     for name in STUDIES
     for ids in [[version.id for version in ladders.rungs(shipped(name))]]
 }
@@ -189,13 +176,13 @@ def test_every_rung_compiles_clean(name: str, version: str, arch: str) -> None:
 # --- mistakes, and how they are found ----------------------------------------------------------
 
 
-def _mistakes(table: dict[str, list[Mistake]], quick: dict[str, list[Mistake]]) -> list[Any]:
+def _mistakes(table: dict[str, list[Mistake]]) -> list[Any]:
     return [
         pytest.param(
             name,
             row,
             id=f"{name}-{row.version}-{row.problem}-{row.says}".replace(" ", "_"),
-            marks=slow_unless(row in quick[name], later=place % 5 > 0),
+            marks=slow_unless(place == 0, later=place % 5 > 0),
         )
         for name in table
         for place, row in enumerate(table[name])
@@ -209,7 +196,7 @@ def verdict(name: str, version: str, problem: str) -> str:
 
 
 @ladders.needs_compiler
-@pytest.mark.parametrize(("name", "row"), _mistakes(tables.MISTAKES, QUICK))
+@pytest.mark.parametrize(("name", "row"), _mistakes(tables.MISTAKES))
 def test_the_emulator_finds_a_kernel_that_is_wrong(name: str, row: Mistake) -> None:
     study = shipped(name)
     broken = ladders.mutated(study.version(row.version), row.right, row.wrong)
@@ -241,12 +228,7 @@ def test_every_plain_rung_is_right_at_every_awkward_size(
 
 
 @ladders.needs_host_compiler
-@pytest.mark.parametrize(
-    ("name", "row"),
-    _mistakes(
-        tables.SHIM_MISTAKES, {name: rows[:1] for name, rows in tables.SHIM_MISTAKES.items()}
-    ),
-)
+@pytest.mark.parametrize(("name", "row"), _mistakes(tables.SHIM_MISTAKES))
 def test_the_shim_finds_a_kernel_that_is_wrong(name: str, row: Mistake, tmp_path: Path) -> None:
     study = shipped(name)
     broken = ladders.mutated(study.version(row.version), row.right, row.wrong)

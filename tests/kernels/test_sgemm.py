@@ -1,8 +1,7 @@
-"""What is the sgemm ladder's own: sizes, tolerance, halves."""
+"""The sgemm ladder alone: tolerance, halves."""
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,7 @@ from workbench.engines import RunOptions
 from workbench.engines.emulated import emulation as emulation_module
 from workbench.engines.host import buffers
 from workbench.model import Problem
-from workbench.study import frontmatter
-from workbench.study.folder import Study, resolve_launches
-from workbench.study.launches import ScalarArg
-
-LADDER = ("v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10")
+from workbench.study.folder import Study
 
 
 @pytest.fixture(scope="module")
@@ -52,43 +47,6 @@ def test_halves_hold_rows_and_columns_of_every_size(
     assert (out[4] == 0).all()
     error = np.abs(out - exact)[size > 0] / size[size > 0]
     assert error.max() < 2.0**-21
-
-
-def test_one_version_chooses_its_kernels_by_size(study: Study) -> None:
-    chosen = {
-        each.name: [launch.kernel for launch in resolve_launches(study, version, each)]
-        for version in [study.version("v16")]
-        for each in study.problems_for("sweep")
-    }
-    large = ["split_rows", "split_columns", "sgemm"]
-    assert chosen == {
-        "n128": ["tiles_32x32"],
-        "n256": ["tiles_32x32"],
-        "n512": ["tiles_32x64"],
-        "n1024": ["tiles_64x128"],
-        **dict.fromkeys(("n2048", "n4096", "n8192", "n16384"), large),
-    }
-    # Where it does what v13 and v15 do, it launches what they launch.
-    for name, parent in (("n512", "v15"), ("n1024", "v15"), ("n4096", "v13")):
-        problem = study.problem(name)
-        ours, theirs = (
-            [
-                (each.kernel, each.grid, each.block, each.dynamic_shared)
-                for each in resolve_launches(study, study.version(version), problem)
-            ]
-            for version in ("v16", parent)
-        )
-        assert ours == theirs
-
-
-def test_v3_is_v2_with_one_float_of_padding(study: Study) -> None:
-    old, new = (
-        frontmatter.code(study.version(name).text, kind="cuda").split("\n") for name in ("v2", "v3")
-    )
-    changed = [line for line in difflib.ndiff(old, new) if line[:1] in "+-"]
-    assert len(changed) == 2
-    assert "As[T][T];" in changed[0]
-    assert "As[T][T + 1];" in changed[1]
 
 
 def _rounded_to_zero(x: np.ndarray) -> np.ndarray:
@@ -136,20 +94,3 @@ def test_tolerance_refuses_sums_truncated_all_along(study: Study) -> None:
 
     assert ladders.relative_error(product(4096), reference) > study.tolerance
     assert ladders.relative_error(product(16), reference) < study.tolerance / 5
-
-
-def test_launch_arguments_are_three_matrices_and_three_integers(study: Study) -> None:
-    problem = study.problem("m33_n65_k17")
-    for name in LADDER:
-        (launch,) = resolve_launches(study, study.version(name), problem)
-        assert [getattr(each, "name", "") for each in launch.args[:3]] == ["A", "B", "C"]
-        assert launch.args[3:] == tuple(ScalarArg(value=n) for n in (33, 65, 17))
-
-
-def test_v10_asks_for_the_shared_memory_that_its_tiles_fill(study: Study) -> None:
-    (launch,) = resolve_launches(study, study.version("v10"), study.problem("n256"))
-    a_tile, b_tile = 128 * (16 + 4), 16 * (256 + 8)
-    stages = int(study.version("v10").defines["STAGES"])
-    assert launch.dynamic_shared == 4 * stages * (a_tile + b_tile)
-    assert launch.block == (256, 1, 1)
-    assert launch.grid == (1, 2, 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from workbench.model import Profile
 from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.read import read_report
+from workbench.processes.starting import Start
 from workbench.project import cache_folder
 from workbench.store.codec import unpack
 
@@ -47,6 +50,27 @@ def plain(tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 def process(standby: Standby) -> subprocess.Popen[bytes]:
     assert standby._child is not None
     return standby._child
+
+
+def test_a_child_without_memory_or_room_is_told_so(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shell(command: str) -> None:
+        begin = partial(Start, ["/bin/sh", "-c", f"{command} >&2; exit 1"], plain.parent, {})
+        monkeypatch.setattr(child, "own_module", lambda *_, **__: begin())
+        read_report(plain)
+
+    with pytest.raises(DataError, match="more memory than"):
+        shell("echo terminate called after throwing std::bad_alloc")
+    with pytest.raises(MissingError, match="no space left"):
+        shell("echo 'OSError: [Errno 28] No space left on device'")
+
+
+def test_what_the_child_may_allocate_is_bounded() -> None:
+    limit = "import resource; from workbench.ncurep.extract import _limit_memory"
+    script = f"{limit}; _limit_memory(1 << 20); bytearray(1 << 30)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert b"MemoryError" in done.stderr
 
 
 def test_a_waiting_child_gives_the_same_profile(plain: Path, kept: str) -> None:

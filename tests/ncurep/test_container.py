@@ -124,6 +124,8 @@ def test_old_reports_have_no_command_line() -> None:
         (b"NV", "cut short"),
         (b"NVR\0", "cut short"),
         (b"hello world, no report", "not an Nsight Compute report"),
+        (b'"ID","Kernel Name","Section Name","Metric Name"\n', "printed as text"),
+        (b"[1] a@127.0.0.1\n  k (1, 1, 1)\n    Section: Occupancy\n", "printed as text"),
         (assemble(OPENING)[4:], "not an Nsight Compute report"),
         (assemble(b"\x03\0\0\0\x00\x01\x02"), "damaged: field number 0"),
     ],

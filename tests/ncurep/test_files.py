@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ import pytest
 import zstandard
 
 from tests.engines.stand_ins import Cli
-from workbench.errors import DataError
+from workbench.errors import DataError, MissingError
 from workbench.model import Profile
 from workbench.ncurep import files
 from workbench.ncurep.files import (
@@ -54,6 +55,14 @@ def whole() -> bytes:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_no_room_to_unpack_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "report.ncu-rep").symlink_to("/dev/full")
+    monkeypatch.setattr(files, "private_folder", lambda: nullcontext(tmp_path))
+    with pytest.raises(MissingError, match="No space left") as error:
+        read_report(DATA)
+    assert "TMPDIR" in error.value.hint
 
 
 def test_nvidia_s_reader_takes_the_same_files(whole: bytes, tmp_path: Path) -> None:

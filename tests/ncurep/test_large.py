@@ -13,7 +13,8 @@ from tests.ncurep.enlarged import enlarge, lean
 from workbench.errors import DataError, UsageError
 from workbench.model import Profile
 from workbench.ncurep.excerpt import list_results, parts
-from workbench.ncurep.large import choice, read_parts, read_some
+from workbench.ncurep.files import holds_at_least
+from workbench.ncurep.large import LARGE, choice, read_parts, read_some
 from workbench.ncurep.read import read_report, report_results
 
 
@@ -140,10 +141,8 @@ def test_a_large_report_shows_its_kernels_first_and_then_what_is_asked_for(
 def test_a_report_of_another_compression_is_the_same(
     report: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    from workbench.session.reports import is_large
-
     broken = tmp_path / "x.ncu-rep.zst"
     broken.write_bytes(b"no zstd at all")
-    assert not is_large(broken) and not is_large(tmp_path / "absent.ncu-rep")
-    assert not is_large(report("sgemm_v3"))
+    absent = tmp_path / "absent.ncu-rep"
+    assert not any(holds_at_least(x, LARGE) for x in (broken, absent, report("sgemm_v3")))
     assert replace(list_results(report("sgemm_v3"))[0], size=0).function == "sgemm_v3"

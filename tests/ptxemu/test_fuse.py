@@ -57,24 +57,6 @@ def test_nothing_passes_what_it_depends_on(body: list[str]) -> None:
     assert all(fusable(instr) for entry in entries if len(entry) > 1 for instr in entry)
 
 
-def test_independent_ones_are_gathered_around_what_does_not_concern_them() -> None:
-    instrs = instructions(
-        "fma.rn.f32 %f1, %f7, %f8, %f1; mov.u32 %r1, 4;\n"
-        "fma.rn.f32 %f2, %f7, %f8, %f2; add.f32 %f6, %f7, %f8;\n"
-        "fma.rn.f32 %f3, %f7, %f8, %f3; fma.rn.f32 %f4, %f1, %f8, %f4;"
-    )
-    first, other, second, add, third, last = instrs
-    assert fusable_runs(instrs) == [other, add, [first, second, third], last]
-
-
-def test_only_plain_ones_of_float32_are() -> None:
-    plain, guarded, down, half = instructions(
-        "fma.rn.f32 %f1, %f2, %f3, %f4; @%p1 fma.rn.f32 %f1, %f2, %f3, %f4;\n"
-        "fma.rz.f32 %f1, %f2, %f3, %f4; fma.rn.f16 %r1, %r2, %r3, %r4;"
-    )
-    assert [fusable(each) for each in (plain, guarded, down, half)] == [True, False, False, False]
-
-
 @pytest.mark.parametrize("everyone", [True, False])
 def test_a_chain_and_a_tile_of_them_give_what_arithmetic_gives(everyone: bool) -> None:
     """In a branch that some lanes take, the others keep what they had."""

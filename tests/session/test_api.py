@@ -190,4 +190,4 @@ def test_the_examples_of_the_documentation_run(
     for page in (REPO / "workbench").glob("*/docs/**/*.md"):
         for block in fences(page, "python"):
             made = compile(block, page.name, "exec")
-            exec("" if "import torch" in block else made, {})
+            exec("" if "torch" in block else made, {})

@@ -23,6 +23,7 @@ from workbench.model import (
     SCHEMA_VERSION,
     ByTiming,
     Column,
+    Estimate,
     InstructionTable,
     Launch,
     Metric,
@@ -296,6 +297,11 @@ BAD_TABLES = {
         TABLE, columns={"m": Column(rows=(2,), values=(1,))}
     ),
 }
+
+
+def test_a_time_of_nothing_is_damage(path: Path) -> None:
+    with pytest.raises(DataError, match="0 is not a time"):
+        encode(msgspec.structs.replace(make_timing(), time=Estimate(0.0, 0.0, 0.0)), path)
 
 
 @pytest.mark.parametrize("why", BAD_TABLES)

@@ -161,6 +161,8 @@ def test_problems_may_be_a_list(maker: Maker) -> None:
         ("tolerance = 1e-6", "tolerance = 1 / 0", ":8: ZeroDivisionError while it was", "correct"),
         ("tolerance = 1e-6", "import nowhere_at_all", ":8: ModuleNotFoundError", "correct"),
         ("tolerance = 1e-6", "raise SystemExit(3)", ":8: SystemExit", "correct"),
+        ("tolerance = 1e-6", "raise GeneratorExit", ":8: GeneratorExit while", "correct"),
+        ('return {"N2"', 'raise GeneratorExit; return {"N2"', "GeneratorExit in derive()", "line"),
         ("tolerance = 1e-6", "tolerance = (", ":8: not valid Python", "Correct"),
     ],
 )

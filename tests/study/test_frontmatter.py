@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from workbench.errors import UsageError
 from workbench.study import frontmatter
-from workbench.study.keys import Keys, key_lines
+from workbench.study.keys import key_lines
 
 FULL = '''/* ---
 title  = "Thread tile"                 # line 2
@@ -345,48 +344,6 @@ def test_lines_of_keys_inside_strings_are_not_keys() -> None:
         'a = \'\'\'\nb = 1\n[c]\n\'\'\'\nd = """x\\"""\ne = 2"""\n[t]\n"q r".s = {u = 1}\nv = 1\n'
     )
     assert key_lines(toml) == {"a": 1, "d": 5, "t": 7, "t.q r.s": 8, "t.v": 9}
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        '"""a""b\\"""c\n[t]\n"""""',  # two of the quotes at its end belong to it
-        "'''a''b\\\n[t]\n''''",
-        '"a\\"[t]"',
-        "'[t]\\'",
-        '[\n"]",\n[1],  # ]\n]',
-        '{u = "}", v = [1]}',
-    ],
-)
-def test_a_key_behind_any_value_is_at_its_line(value: str) -> None:
-    toml = f"a = {value}\nz = 1\n"
-    assert tomllib.loads(toml)["z"] == 1
-    assert key_lines(toml) == {"a": 1, "z": value.count("\n") + 2}
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        *("[[a]]", "  [[a]]", "[[a]] # one", "[[ a ]]", '[["a"]]', "w = 1\n[[b]]\n[[a]]"),
-        *('s = """\n[[a]]\n"""\n[[a]]', "s = '''\n[[a]]'''\n[[a]]", 's = "[[a]]" #\n\n[[a]]'),
-        *("s = [\n[[1]], # [[a]]\n[[2]]]\n[[a]]", "a = [{v = 1}, {v = 2}]\n[d]"),
-    ],
-)
-def test_a_table_of_several_is_at_its_line_however_it_is_written(head: str) -> None:
-    toml = f"{head}\nz = 1\n[c]\ny = 2\n"
-    toml += "" if head.endswith("[d]") else "[[a]]\nz = 3\n"
-    assert len(tomllib.loads(toml)["a"]) == 2
-    keys = Keys("v1.cu", toml, 3, 2)
-    for key in ("a[0]", "a[1]", "a[1].z", "c", "b[0]"):
-        # As the scan of every key has it; what stands nowhere is at the nearest table around it.
-        known = {name: line + 2 for name, line in key_lines(toml).items()}
-        around = [key, key.rpartition(".")[0]]
-        assert keys.line(key) == next((known[each] for each in around if each in known), 2)
-
-
-def test_quotes_that_nothing_closes_end_no_search() -> None:
-    for quote in ('"', "'", '"""', "'''"):
-        assert key_lines(f"a = {quote}x\nb = 1\n")["a"] == 1
 
 
 def test_a_tolerance_of_ones_own_has_a_reason() -> None:

@@ -21,21 +21,15 @@ from click.testing import CliRunner
 
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from tests.views import large_data, site_data
-from tests.views.outline import outline
 from workbench.commands.report import command
 from workbench.errors import DataError, MissingError, UsageError
 from workbench.ladder import summaries
-from workbench.model import InstructionTable, Profile, SourceFile
+from workbench.model import InstructionTable, SourceFile
 from workbench.project import find_project
 from workbench.store import Store, codec
 from workbench.store.codec import read_record
 from workbench.views.html import build as build_module
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
-from workbench.views.html.page import page_part
-from workbench.views.html.render import (
-    environment,
-    without_ends,
-)
 
 
 class _Read(HTMLParser):
@@ -197,27 +191,6 @@ def test_figures_are_valid_for_plotly(site: Path) -> None:
     assert seen >= 5
 
 
-def test_ends_that_html_lets_out_are_left_out() -> None:
-    table = (
-        "<table><thead><tr><th>a</th>\n<th>b</th></tr></thead>\n<tbody><tr><td>1</td><td>2</td>\n"
-        "</tr>\n<tr><td class='c'>code\n</tbody>\n<tbody><tr><td><table><tr><td>in</td></tr>"
-        "</table></td></tr></tbody></table><p>after</p>"
-    )
-    short = without_ends(table)
-    assert short == (
-        "<table><thead><tr><th>a\n<th>b<tbody><tr><td>1<td>2\n"
-        "\n<tr><td class='c'>code\n<tbody><tr><td><table><tr><td>in"
-        "</table></table><p>after</p>"
-    )
-    assert outline(short) == outline(table)
-    assert without_ends("<p>&lt;/td&gt;<td></p>") == "<p>&lt;/td&gt;<td></p>"
-
-
-def test_pages_are_small(site: Path) -> None:
-    for path in pages(site):
-        assert path.stat().st_size < 400_000, path
-
-
 # --- hostile and poor input --------------------------------------------------------
 
 
@@ -230,12 +203,6 @@ def test_strings_of_a_profile_never_become_markup(tmp_path: Path) -> None:
         assert "window.pwned=1</script>" not in html
         assert "49" not in Page(path).text or "{{7*7}}" in html  # no template runs in data
         assert not [link for link in Page(path).links if link.startswith("javascript:")]
-
-
-def test_versions_whose_names_differ_in_odd_characters_keep_apart() -> None:
-    assert page_part("v1") == "v1"
-    assert page_part("a b") != page_part("a/b")
-    assert "/" not in page_part("../../x") and not page_part("..").startswith(".")
 
 
 def test_a_launch_without_instructions_or_rules_is_shown(tmp_path: Path) -> None:
@@ -365,23 +332,6 @@ def test_many_pages_are_written_by_several_processes_as_by_one(
     assert "n4096" in error.message and error.hint
 
 
-def test_a_long_kernel_that_is_hot_everywhere_stays_a_small_page(tmp_path: Path) -> None:
-    site_data.study(tmp_path)
-    count = 9000
-    every = {row: 123_457 + row for row in range(count)}
-    stall = "smsp__pcsamp_warps_issue_stalled_math_pipe_throttle"
-    table = msgspec.structs.replace(
-        make_instructions(smsp__pcsamp_sample_count=every, inst_executed=every, **{stall: every}),
-        address=tuple(range(0, 16 * count, 16)),
-        text=("@!UP0 LDGSTS.E.BYPASS.LTC128B.128 [R213+0x12000], desc[UR18][R14.64]",) * count,
-        file=(0,) * count,
-        line=(3,) * count,
-    )
-    Store(tmp_path / "profiles").save(make_profile(launches=(make_launch(instructions=table),)))
-    build(tmp_path)
-    assert (ladder(tmp_path) / "v2.html").stat().st_size < 400_000
-
-
 @pytest.mark.slow
 def test_pages_of_an_unrolled_kernel_stay_within_their_size(tmp_path: Path) -> None:
     root = large_data.ladder(
@@ -404,7 +354,6 @@ def test_pages_of_an_unrolled_kernel_stay_within_their_size(tmp_path: Path) -> N
 
 
 def test_stale_only_where_the_source_changed(repo: Path, tmp_path: Path) -> None:
-    import shutil
 
     from workbench.study.folder import load_study, source_hash
 
@@ -447,18 +396,6 @@ def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
     assert {p: t for p, t in after.items() if p.is_file()} == {
         p: t for p, t in before.items() if p.is_file()
     }
-
-
-def test_a_second_run_decodes_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = site_data.plain(tmp_path)
-    build(root)
-
-    def never(*_: object, **__: object) -> Profile:
-        raise AssertionError("a profile was decoded")
-
-    monkeypatch.setattr(Store, "load", never)
-    monkeypatch.setattr(Store, "timings", never)
-    assert build(root).pages.written == 0
 
 
 def seen_by_the_profiler(root: Path, version: str, seconds: float) -> None:
@@ -540,7 +477,6 @@ def test_a_page_whose_profile_is_gone_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_study_that_is_gone_takes_its_folder_along(tmp_path: Path) -> None:
-    import shutil
 
     root = site_data.plain(tmp_path)
     Store(root / "profiles").save(make_profile(study="other"))
@@ -550,18 +486,6 @@ def test_a_study_that_is_gone_takes_its_folder_along(tmp_path: Path) -> None:
     build(root)
     assert not (root / "reports/studies/other").exists()
     assert ladder(root).is_dir()
-
-
-def test_a_study_that_comes_back_has_its_pages_again(tmp_path: Path) -> None:
-    root = site_data.plain(tmp_path)
-    Store(root / "profiles").save(make_profile(study="other"))
-    build(root)
-    before, away = set((root / "reports").rglob("*.html")), tmp_path / "away"
-    (root / "profiles/h200/other").rename(away)
-    assert build(root).pages.removed == 3
-    away.rename(root / "profiles/h200/other")
-    build(root)
-    assert set((root / "reports").rglob("*.html")) == before
 
 
 def test_what_a_killed_run_wrote_does_not_stay_where_its_input_is_gone(
@@ -793,18 +717,6 @@ def test_a_full_disk_is_an_error_and_the_old_page_stays(
 # --- small parts -------------------------------------------------------------------------
 
 
-def test_templates_are_strict_and_escape() -> None:
-    import jinja2
-
-    env = environment()
-    assert env.autoescape is True
-    assert env.undefined is jinja2.StrictUndefined
-    assert env.from_string("{{ x }}").render(x="<b>") == "&lt;b&gt;"
-    embedded = env.from_string("{{ x|tojson }}").render(x="</script><!--")
-    assert "<" not in embedded
-    assert json.loads(embedded) == "</script><!--"
-
-
 def test_templates_hold_no_arithmetic(repo: Path) -> None:
     folder = repo / "workbench/views/html/templates"
     for path in folder.glob("*.html"):
@@ -834,19 +746,3 @@ def test_a_summary_of_an_earlier_program_is_written_anew(tmp_path: Path) -> None
     build_report(root / "reports", project=find_project(root), studies=("demo",))
     index = (root / "reports/index.html").read_text(encoding="utf-8")
     assert "studies/other/" in index and "studies/demo/" in index
-
-
-def test_a_summary_that_nobody_can_write_anew_is_left_out(tmp_path: Path) -> None:
-    root = site_data.plain(tmp_path)
-    Store(root / "profiles").save(make_profile(study="other", version="v0"))
-    build(root)
-    manifest = root / "reports/.manifest.json"
-    kept = json.loads(manifest.read_bytes())
-    for page in kept["pages"].values():
-        if page.get("summary", {}).get("study") == "other":
-            page["summary"]["work"] = "much"
-    manifest.write_text(json.dumps(kept), encoding="utf-8")
-    shutil.rmtree(root / "profiles/h200/other")
-    build_report(root / "reports", project=find_project(root), studies=("demo",))
-    index = (root / "reports/index.html").read_text(encoding="utf-8")
-    assert "studies/demo/" in index and "studies/other/" not in index

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from benchmarks.recordings import opened
 from tests import goldens
 from workbench.analysis.story import Step
@@ -88,13 +89,11 @@ def test_recorded_steps(root: Path, study: str) -> None:
 
 @pytest.mark.parametrize(("folder", "old", "new"), PROGRAMS)
 def test_recorded_programs(folder: str, old: str, new: str) -> None:
-    from workbench.programs.capture.capture_store import Shelf
-    from workbench.programs.recalled import ProgramDiff, open_capture
     from workbench.programs.shown.sheets import difference_sheet, program_sheet
     from workbench.programs.shown.steps import kernel_step_view
 
-    both = [open_capture(Shelf(DATA / folder), f"@{name}") for name in (old, new)]
-    diff = ProgramDiff(*both)
+    session = wb.Session(DATA / folder)
+    both, diff = map(session.program, (old, new)), session.diff_programs(old, new)
     views = [
         *(sheet_view(program_sheet(side.capture)) for side in both),
         sheet_view(difference_sheet(diff.difference)),
@@ -106,11 +105,9 @@ def test_recorded_programs(folder: str, old: str, new: str) -> None:
 @pytest.mark.parametrize("name", CAPTURES["captures"])
 def test_recorded_captures(name: str) -> None:
     """Programs of other people: PyTorch, Triton, CuPy, numba, a sample of CUDA's, a pytest."""
-    from workbench.programs.capture.capture_store import Shelf
-    from workbench.programs.recalled import open_capture
     from workbench.programs.shown.sheets import program_sheet
 
-    found = open_capture(Shelf(DATA / "captures"), f"@{name}")
+    found = wb.Session(DATA / "captures").program(name)
     views = [sheet_view(program_sheet(found.capture))]
     if found.detail is not None:
         views.append(show_view(found.profile, label=f"@{name}", width=120))

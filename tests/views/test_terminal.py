@@ -42,14 +42,10 @@ from workbench.ladder.listing import StudyList, study_list
 from workbench.model import Device, Estimate, InstructionTable, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
-from workbench.units import extent, when
 from workbench.views.terminal.console import (
     Drawn,
     Text,
-    bar,
-    cut,
     grid,
-    heads,
     needed,
     print_view,
     render,
@@ -318,21 +314,6 @@ def test_numbers_are_the_last_thing_to_be_cut(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        (("v2", "v3"), ["v2", "v3"]),
-        (("cutlass-before", "cutlass-after"), ["…before", "…after"]),
-        (("transpose_naive_kernel", "transpose_tiled_kernel"), ["…naive…", "…tiled…"]),
-        (("abcdefghijklmnopq1", "abcdefghijklmnopq2"), ["…hijklmnopq1", "…hijklmnopq2"]),
-        (("kernel", "kernel_with_a_long_name"), ["kernel", "kernel_with…"]),
-        (("the-same-name-twice", "the-same-name-twice"), ["the-same-na…", "the-same-na…"]),
-    ],
-)
-def test_heads_are_cut_where_they_are_equal(names: tuple[str, str], told: list[str]) -> None:
-    assert heads(names, 12) == told
-
-
 def test_diff_names_added_and_removed_launches() -> None:
     old = make_profile(launches=(make_launch(kernel="im2col"), make_launch(kernel="gemm", index=1)))
     new = make_profile(launches=(make_launch(kernel="direct"),), version="v3")
@@ -375,20 +356,6 @@ def test_diff_of_a_profile_with_itself_is_short() -> None:
 
 
 # --- pieces, and text from outside ------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0, ""), (1.0, "████"), (2.0, "████"), (0.5, "██"), (0.03, "▏")]
-)
-def test_bars(share: float, text: str) -> None:
-    assert bar(share, 4) == text
-
-
-def test_pieces() -> None:
-    assert extent((32, 1, 1)) == "32" and extent((8, 1, 2)) == "8×1×2"
-    assert when("2026-11-20T23:51:42Z") == "2026-11-20 23:51 UTC" and when("2021") == "2021"
-    assert Text("a\tb\x1b[31m\r\n\u202e").plain == "a   b·[31m· ⟨U+202E⟩"
-    assert cut("abcdef", 4) == "abc…"
 
 
 def test_rows_and_columns_counted_without_drawing_are_those_of_what_is_drawn() -> None:

@@ -59,13 +59,12 @@ def command(
 
 def _report(profile: Profile, where: str) -> None:
     kernels = ", ".join(dict.fromkeys(launch.kernel[:60] for launch in profile.launches))
-    n = len(profile.launches)
     say(
         f"kept {profile.study}/{profile.version} {profile.problem} on {profile.device.name} "
         f"(ncu {profile.tools.get('ncu') or 'of unknown version'}, "
         f"{profile.captured or 'date unknown'})"
     )
-    say(f"  {units.count(n)} launch{'es' if n > 1 else ''}: {kernels}")
+    say(f"  {units.several(len(profile.launches), 'launch', 'launches')}: {kernels}")
     say(f"  {where}")
     for text in remarks(profile):
         say(f"note: {text}")

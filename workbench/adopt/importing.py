@@ -20,7 +20,7 @@ from workbench.ncurep.adopt import adopt
 from workbench.ncurep.files import read_raw, split_target
 from workbench.ncurep.read import read_report, select_kernels
 from workbench.project import Project, find_project
-from workbench.session.reports import load_report
+from workbench.session.targets import load_report
 from workbench.session.workspace import Selection, Workspace, is_capture
 from workbench.specs import Version
 from workbench.store import device_slug
@@ -212,7 +212,7 @@ def _unfinished(project: Project, folder: Path, texts: Mapping[str, str]) -> boo
     """Whether an import that was killed wrote the study, and no profile of it."""
     files = {folder / file: text.encode() for file, text in texts.items()}
     same = all(path.is_file() and path.read_bytes() == data for path, data in files.items())
-    return same and not any(project.profiles.glob(f"*/{folder.name}/*"))
+    return same and not any(project.profiles.glob(f"*/{folder.name}/*/*.json.zst"))
 
 
 def _others(wish: Import, profile: Profile, more: str) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import anyio
 import anyio.abc
@@ -47,6 +49,8 @@ from workbench.views.text.safe_output import block, visible
 
 SCHEME = "workbench://"
 _JSON = "application/json"
+#: What the list of all counters says of each.
+_LISTED = ("id", "title", "unit", "better")
 
 
 class Readable(NamedTuple):
@@ -118,26 +122,15 @@ def read_resource(uri: str) -> tuple[str, str]:
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     if uri.startswith(SCHEME):
         if kind == "vocabulary" and not name:
-            return _vocabulary(), "text/markdown"
+            text = files("workbench").joinpath("data", "vocabulary.md").read_text(encoding="utf-8")
+            return text, "text/markdown"
         if kind == "counters":
-            return compact(meaning(name) if name else _index()), _JSON
+            listed = [{key: getattr(each, key) for key in _LISTED} for each in catalog()]
+            return compact(meaning(name) if name else {"counters": listed}), _JSON
         if kind == "schema" and name in SHAPES:
             return compact(schema_of(name)), _JSON
     known = [resource.uri for resource in RESOURCES]
     raise UsageError(f"there is no resource {uri[:200]!r}", did_you_mean(uri, known, "resources"))
-
-
-def _vocabulary() -> str:
-    return files("workbench").joinpath("data", "vocabulary.md").read_text(encoding="utf-8")
-
-
-def _index() -> Json:
-    return {
-        "counters": [
-            {"id": each.id, "title": each.title, "unit": each.unit, "better": each.better}
-            for each in catalog()
-        ]
-    }
 
 
 # --- a command as a process, whose end is always ours: also where a client cancels it ---
@@ -283,6 +276,8 @@ see why a step was faster or slower. Answers are cut to `max_bytes`; `more` says
 and how to ask for it (`select`, `offset`). The resource workbench://vocabulary explains the words.
 """
 Context = ServerRequestContext[Any, Any]
+#: JSON's escapes: both halves of a character, one half alone (the group), and all others.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-F]\w\w)|.)")
 
 
 class Desk:
@@ -485,13 +480,19 @@ def server_of(desk: Desk) -> Server[Any]:
     )
 
 
+async def _lines() -> AsyncIterator[str]:
+    """Messages from standard input; half of a character in one reads as U+FFFD."""
+    async for line in anyio.wrap_file(sys.stdin.buffer):
+        yield _ESCAPES.sub(lambda e: r"\ufffd" if e[1] else e[0], line.decode("utf-8", "replace"))
+
+
 def serve(project: Project, permits: frozenset[Permit]) -> None:
     """Answer one client on standard input and output, until it closes them."""
     os.chdir(project.root)
     server = server_of(Desk(project, permits))
 
     async def run() -> None:
-        async with stdio_server() as (reading, writing):
+        async with stdio_server(cast("anyio.AsyncFile[str]", _lines())) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(run)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from workbench.analysis.aggregate import Recent, readings_of, seconds_of, value_of
 from workbench.counters import IMPLAUSIBLE, MARGIN, Missing, bound_broken, catalog, line_metric
 from workbench.gpus import Chip, chip_for
-from workbench.language import _
+from workbench.language import N_, _
 from workbench.model import Launch, Profile, Timing
 from workbench.units import listed, quantity
 
@@ -63,27 +63,28 @@ _PASSES, _FEW = 4.0, 100_000
 _SAMPLES = 100
 
 
-def _contradictions(profile: Profile) -> Iterator[str]:
+#: Words, and the kernels that they are of.
+_Found = tuple[str, tuple[str, ...]]
+
+
+def _contradictions(profile: Profile) -> Iterator[_Found]:
     launches = [launch for launch in profile.launches if launch.profiled]
     alike: dict[tuple[float | None, ...], list[Launch]] = defaultdict(list)
     for launch in launches:
         measured = tuple(value_of(launch, name) for name in _MEASURED)
         alike[measured].append(launch)
         alike[measured[:1]].append(launch)
-    told = False
+        yield from ((words, (launch.kernel,)) for words in _of_one(launch))
     for measured, same in alike.items():
-        names = list(dict.fromkeys(launch.kernel for launch in same))
+        names = tuple(dict.fromkeys(launch.kernel for launch in same))
         sizes = {math.prod((*launch.grid, *launch.block)) for launch in same}
-        if len(sizes) < 2 or measured[0] is None:
+        if len(sizes) < 2 or not measured[0]:
             continue
         if len(measured) > 1 and None not in measured[1:3]:
-            text = _("{kernels} have other grids and the very same time and counters")
-            yield text.format(kernels=listed(names))
-            told = True
-        elif not told and len(names) == len(launches) >= _PARTS and measured[0] >= _SHORT:
-            yield _("each of {kernels} takes the very same time").format(kernels=listed(names))
-    for launch in launches:
-        yield from _of_one(launch)
+            yield N_("{kernel} have other grids and the very same time and counters"), names
+            return
+        if len(names) == len(launches) >= _PARTS and measured[0] >= _SHORT:
+            yield N_("each of {kernel} takes the very same time"), names
 
 
 def _of_one(launch: Launch) -> Iterator[str]:
@@ -91,25 +92,25 @@ def _of_one(launch: Launch) -> Iterator[str]:
     ran = columns.get("inst_executed")
     counts = sorted((counted, sum(ran.values))) if counted and ran is not None else (1, 1)
     if launch.by_timing is None and counts[1] > max(_FEW, _PASSES * counts[0]):
-        text = _("{kernel} issues other instructions than all of its lines together")
-        yield text.format(kernel=launch.kernel)
+        yield N_("{kernel} issues other instructions than all of its lines together")
     states = catalog().group("stalls")
     cycles = [value for state in states if (value := value_of(launch, state.id))]
     names = [name for state in states if (name := line_metric(launch, state))]
     samples = [whole for name in names if (whole := sum(columns[name].values))]
     for parts, least in ((cycles, 0), (samples, _SAMPLES)):
         if len(parts) >= _PARTS and len({*parts}) == 1 and sum(parts) >= least:
-            text = _("warps of {kernel} spend the very same time in each of their states")
-            yield text.format(kernel=launch.kernel)
+            yield N_("warps of {kernel} spend the very same time in each of their states")
 
 
-#: Why a report cannot be one of what ran, in words: a page asks for it several times.
-broken: Recent[Profile, tuple[str, ...]] = Recent(
-    lambda profile: tuple(
-        _("the report cannot be right: {text}").format(text=text)
-        for text in dict.fromkeys(_contradictions(profile))
-    )
-)
+#: A page asks for it several times.
+_found: Recent[Profile, tuple[_Found, ...]] = Recent(lambda p: tuple(_contradictions(p)))
+
+
+def broken(profile: Profile) -> tuple[str, ...]:
+    """Why a report cannot be one of what ran, in words; empty where it can."""
+    text = _("the report cannot be right: {text}")
+    found = (_(words).format(kernel=listed(names)) for words, names in _found(profile))
+    return tuple(dict.fromkeys(text.format(text=each) for each in found))
 
 
 def most_on(chip: Chip | None, name: str) -> float | None:

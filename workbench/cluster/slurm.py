@@ -20,7 +20,7 @@ import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
@@ -33,15 +33,13 @@ from workbench.errors import MissingError, WorkbenchError, did_you_mean
 from workbench.measure.experiment import Silent
 from workbench.measure.plan import Combination, Key
 from workbench.model import Record
-from workbench.processes.starting import answered, interpreter, program
+from workbench.processes.starting import answered, environment, interpreter, program
 from workbench.project import Project, require_project
 from workbench.session.runners import Here, Task
 from workbench.study.folder import load_study, source_hash
 from workbench.study.keys import Keys
 
 _TABLE = "cluster.slurm"
-#: What msgspec says of a value.
-_EXPECTED = "expected `{expected}`, got `{got}`"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d\d))?(?::(\d\d))?")
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -304,6 +302,8 @@ class Slot(NamedTuple):
     number: int
 
 
+#: Settings that submitit takes as they are.
+_PASSED_ON = ("partition", "account", "qos", "constraint", "gres", "mem", "cpus_per_task")
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 _RUNNING = {
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
@@ -363,18 +363,9 @@ class SlurmQueue:
         executor = submitit.SlurmExecutor(
             folder=folder / LOG, max_num_timeout=_TIMEOUTS, python=shlex.join(interpreter())
         )
-        nodes = [part for part in (settings.exclude, *avoid) if part]
-        asked = {
-            "partition": settings.partition,
-            "account": settings.account,
-            "qos": settings.qos,
-            "constraint": settings.constraint,
-            "gres": settings.gres,
-            "mem": settings.mem,
-            "cpus_per_task": settings.cpus_per_task,
-            "exclude": ",".join(nodes),
-            "setup": list(settings.setup),
-        }
+        asked = {name: getattr(settings, name) for name in _PASSED_ON}
+        nodes = ",".join(filter(None, (settings.exclude, *avoid)))
+        asked |= {"exclude": nodes, "setup": list(settings.setup)}
         executor.update_parameters(
             job_name=name,
             time=minutes or settings.minutes,
@@ -386,7 +377,8 @@ class SlurmQueue:
             **{key: value for key, value in asked.items() if value},
         )
         try:
-            jobs = executor.submit_array(works)
+            with _outside_of_the_folder():
+                jobs = executor.submit_array(works)
         except (*refusals, OSError) as error:
             errors = [line for line in str(error).splitlines() if "error" in line.lower()]
             raise MissingError(
@@ -452,6 +444,19 @@ class SlurmQueue:
                 why = "" if reason == "none" else f" ({reason})"
                 found[node] = f"{state.rstrip('*')}{why}"
         return found
+
+
+@contextlib.contextmanager
+def _outside_of_the_folder() -> Iterator[None]:
+    """Let submitit and the jobs, which inherit our variables, run nothing of the working folder."""
+    before, safe = dict(os.environ), environment()
+    try:
+        os.environ.clear()
+        os.environ.update(safe)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _place(name: str, number: str) -> Slot:

@@ -64,8 +64,7 @@ def command(
     session = CoreSession(listener=Progress())
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
-        door = captures(old)
-        door.show_difference(session, (old, new), format_, everything=all_, force=force)
+        captures(old).show_difference(session, (old, new), format_, all_, force)
         return
     step = session.diff(old, new, selection, places, force=force)
     if detail.memory:

@@ -125,19 +125,10 @@ launch_option = click.option(
 
 
 #: Which recorded profiles are meant: a `Selection`.
-selection_options = folded(
-    "selection", Selection, problem_option, study_option, device_option, engine_option
-)
+_selection = (problem_option, study_option, device_option, engine_option)
+selection_options = folded("selection", Selection, *_selection)
 #: The same, and which of its launches.
-launch_selection_options = folded(
-    "selection",
-    Selection,
-    problem_option,
-    study_option,
-    device_option,
-    engine_option,
-    launch_option,
-)
+launch_selection_options = folded("selection", Selection, *_selection, launch_option)
 
 
 _source_option = click.option(
@@ -357,42 +348,8 @@ class Behind(click.Command):
         """Cut the program off before options are looked for."""
         at = args.index("--") if "--" in args else len(args)
         ctx.obj = {**(ctx.obj or {}), "program": tuple(args[at + 1 :])}
-        try:
-            return super().parse_args(ctx, args[:at])
-        except click.UsageError as error:
-            known = ctx.info_name in _BEFORE_DASHES
-            if not known or at < len(args) or isinstance(error, click.MissingParameter):
-                raise
-            # Most likely the program's own words, which were taken for ours.
-            raise UsageError(error.format_message(), _behind(ctx)) from error
+        return super().parse_args(ctx, args[:at])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Say that it stands there."""
-        own = "-- COMMAND" if ctx.info_name in _BEFORE_DASHES else "[-- ARGS]"
-        return [*super().collect_usage_pieces(ctx), own]
-
-
-#: How long each run of it may take.
-run_timeout = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
-    help="End a run that takes longer (default: no limit).",
-)
-
-_BEFORE_DASHES = {"run": "v0", "capture": "before", "lift": "@before::softmax"}
-
-
-def _behind(ctx: click.Context) -> str:
-    words = f"{ctx.info_name} {_BEFORE_DASHES[ctx.info_name or '']}"
-    return f"Write the command behind --, as in `workbench {words} -- python bench.py`."
-
-
-def program_behind() -> tuple[str, ...]:
-    """The program behind ``--``, which must be there."""
-    ctx = click.get_current_context()
-    program: tuple[str, ...] = ctx.obj["program"]
-    if not program:
-        raise UsageError("no command to run was given", _behind(ctx))
-    return program
+        return [*super().collect_usage_pieces(ctx), "[-- ARGS]"]

@@ -64,7 +64,7 @@ def command(
         return
     if is_program(target) and selection.launch is None:
         refuse_for_program(target, memory=memory)
-        _print_sheet(captures(target).table(session, target, everything=all_), format_)
+        _print_sheet(captures(target).table(session, target, all_), format_)
         return
     large = whole_large_report(target)
     if large is not None and selection.launch is None and not all_ and (seen := installed()):
@@ -102,19 +102,7 @@ def _print(found: Target, everything: bool, format_: str) -> None:
         write((show_csv if format_ == "csv" else show_markdown)(profile))
     else:
         from workbench.views.terminal.console import print_view, width
-        from workbench.views.terminal.show import show_view
 
-        print_view(
-            show_view(
-                profile,
-                label=found.name,
-                title=found.version.title if found.version else "",
-                timing=found.timing,
-                baseline=found.baseline,
-                notes=found.notes,
-                everything=everything,
-                width=width(),
-            )
-        )
+        print_view(found.view(width(), everything=everything))
         for line in found.tuned:
             say(line)

@@ -60,8 +60,12 @@ def command(
     run = replace(run, instruction_limit=limit)
     found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
     progress.clear()
-    if found.pairs:
-        rows = [_row(found.study, *pair) for pair in found.pairs]
+    rows = [_row(found.study, *pair) for pair in found.pairs]
+    broken = found.study.broken if named.every else {}
+    for version, error in broken.items():
+        row = VerifiedProblem(version, "", ok=False, error=None, tolerance=found.study.tolerance)
+        rows.append(replace(row, message=error.message, hint=error.hint or ""))
+    if rows:
         tools = () if found.findings is None else TOOLS
         findings = found.findings or ()
         sheet = verify_sheet(found.study.name, found.seed, rows, findings, tools, found.texts)
@@ -71,7 +75,6 @@ def command(
 
 
 def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
-    """One line of the table."""
     check = judged.check
     worst = ""
     if check is not None and check.worst is not None:
@@ -89,5 +92,6 @@ def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
         sampled=check.sampled if check else 0,
         judged=not isinstance(judged.error, InconclusiveError),
         message=judged.error.message if judged.error else "",
+        hint=(judged.error.hint or "") if judged.error else "",
         against=study.answering,
     )

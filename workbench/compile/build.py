@@ -4,8 +4,7 @@ An entry of the cache (``$XDG_CACHE_HOME/workbench/build/<key>/``) is written be
 its place and renamed into it, so a reader sees a whole entry or none. Its key covers
 all that decides the outcome: the sources with their project paths, flags, defines,
 architecture and the compiler's version. An entry that does not match its own
-checksums is made anew. How the two compilers differ, and how paths of this machine are
-kept out of what they make, is told in `workbench.compile.compilers`.
+checksums is made anew.
 """
 
 from __future__ import annotations

@@ -79,11 +79,7 @@ def _around(path: Path, hidden: list[Path]) -> Iterator[Path]:
 
 
 def required() -> None:
-    """Require a system that can restrict a compiler's files.
-
-    Raises:
-        MissingError: it cannot.
-    """
+    """Require a system that can restrict a compiler's files; MissingError: it cannot."""
     if _call(_CREATE, None, 0, 1) < 1:
         raise MissingError(
             "what a compiler reads cannot be limited on this system (it has no Landlock)",
@@ -96,10 +92,7 @@ def restrict(reading: Iterable[str], writing: str) -> None:
     """From here on this thread, and all that it starts, opens nothing else; for good.
 
     `reading` are folders and files that may be read, and run, `writing` the folder that may be
-    written as well.
-
-    Raises:
-        OSError: the system cannot do so.
+    written as well. Raises OSError: the system cannot do so.
     """
     ruleset = _checked(_call(_CREATE, struct.pack("=Q", _ALL), 8, 0))
     try:
@@ -129,11 +122,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def within(act: Callable[[], T], reading: Iterable[str], writing: str) -> T:
-    """Run `act` so that it, and its children, can open nothing else (`restrict`).
-
-    Raises:
-        OSError: the system cannot do so.
-    """
+    """Run `act` so that it, and its children, open nothing else (`restrict`); OSError: not here."""
 
     def closed() -> T:
         restrict(reading, writing)

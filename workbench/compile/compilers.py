@@ -8,10 +8,9 @@ write into PTX, cubin and line tables is made relative to it:
   ``kernels/sgemm/v3_padded.cu``. NVRTC gives the cubin directly; its folder names
   are replaced in place by neutral ones of the same length, filled up with ``/``
   (``kernels/sgemm///``), which every reader that normalizes paths takes for the same.
-* Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines:
-  tests/test_build.py compares them over the ladder. NVRTC has fp16 and bf16 types built
-  in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no host
-  headers such as ``<cstdio>``.
+* Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines. NVRTC has fp16 and
+  bf16 types built in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no
+  host headers such as ``<cstdio>``.
 
 A version with ``[[launch]]`` in a ``.py`` file is compiled by Triton, asked for a chip that need
 not be here, to PTX and a cubin like one in CUDA C++; PyTorch is not needed, and no GPU.
@@ -419,10 +418,8 @@ def ask(
 ) -> dict[str, object]:
     """Ask a compiler's child process; ``missing`` in its answer says why there is none.
 
-    `request` is sent to it as JSON; `limit`: when it is ended.
-
-    Raises:
-        StoppedError: it took more time or memory than it may.
+    `request` is sent to it as JSON; `limit`: when it is ended. Raises StoppedError: it took more
+    time or memory than it may.
     """
     start = own_module(module, cwd=folder, env=env)
     done = _run(start.argv, start.cwd, start.env, limit, json.dumps(request))
@@ -462,11 +459,8 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc where it is, else NVRTC; or the one that is named.
 
-    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`.
-
-    Raises:
-        MissingError: not here; says how to get one and what works without. Or this system
-            cannot limit what it reads.
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`. Raises MissingError: not
+    here; says how to get one and what works without. Or this system cannot limit what it reads.
     """
     if closed_to is not None:
         closed.required()

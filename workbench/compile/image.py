@@ -113,7 +113,6 @@ def _without_folders(cubin: bytes) -> bytes:
 
 
 def _named(cubin: bytes) -> tuple[str, ...]:
-    """The files of its line table."""
     return tuple(dict.fromkeys(path for rows in source_lines(cubin).values() for path, _ in rows))
 
 
@@ -127,11 +126,7 @@ def fits(image: str, chip: str) -> bool:
 
 
 def check_fits(version: Version, image: str, chip: str) -> None:
-    """Refuse a chip that cannot run the image.
-
-    Raises:
-        MissingError: it was made for another one.
-    """
+    """Refuse a chip that cannot run the image; MissingError: it was made for another one."""
     if not fits(image, chip):
         raise MissingError(
             f"{version.id} is machine code for {image}, which an {chip} does not run",
@@ -141,7 +136,6 @@ def check_fits(version: Version, image: str, chip: str) -> None:
 
 
 def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
-    """Numbers and values of attributes."""
     info = elf.get_section_by_name(section)
     data, at = (info.data() if info is not None else b""), 0
     while at + 4 <= len(data):

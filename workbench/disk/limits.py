@@ -1,7 +1,5 @@
 """Limit input before it is read: one file, many together, and the variables that lift a limit.
 
-`memory` limits the machine's memory for compiling and emulating.
-
 Files come from anybody. Their expanded size is bounded before they are expanded, so that a file of
 some kilobytes can take neither the machine's memory nor its evening. The limits lie far above
 anything that was ever seen of a kind; where something honest exceeds one all the same, an
@@ -114,11 +112,7 @@ class ByteLimit(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The limit, or the user's higher one.
-
-        Raises:
-            UsageError: the variable that lifts it is not a number.
-        """
+        """The limit, or the user's higher one; UsageError: that is not a number."""
         lifted = _setting(SIZE_VARIABLE)
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 
@@ -156,21 +150,15 @@ FRONT_MATTER = ByteLimit("front matter", MIB // 16)
 
 
 def seconds(default: float) -> float:
-    """Return a time limit in seconds, or the user's own.
-
-    Raises:
-        UsageError: the variable that lifts it is not a number.
-    """
+    """Return a time limit in seconds, or the user's own; UsageError: that is not a number."""
     return max(default, _setting(TIME_VARIABLE) or 0.0)
 
 
 def memory() -> int:
     """Return the bytes that one compiler, or a version in the emulator, may take.
 
-    Half of the machine's memory, at least 4 GiB; or the user's value.
-
-    Raises:
-        UsageError: the variable that sets it is not a number.
+    Half of the machine's memory, at least 4 GiB; or the user's value. Raises UsageError: the
+    variable that sets it is not a number.
     """
     if (wanted := _setting(MEMORY_VARIABLE)) is not None:
         return math.ceil(wanted * MIB)
@@ -384,11 +372,7 @@ def kind(mode: int, otherwise: str) -> str:
 
 
 def check_regular(path: Path | str, status: os.stat_result) -> None:
-    """Refuse what is no file.
-
-    Raises:
-        DataError: a pipe, a socket, a device or a folder.
-    """
+    """Refuse what is no file; DataError: a pipe, a socket, a device or a folder."""
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
             f"{path} is {kind(status.st_mode, 'no file')}, and not a file",

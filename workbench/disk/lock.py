@@ -85,13 +85,13 @@ def _removed(place: Opened) -> bool:
 
 
 def _taken(place: Opened, deadline: float, timeout_s: float) -> int:
-    """The handle of the lock file, locked."""
     take = _way()
     while True:
         handle = open_locked(place, LOCK)
         try:
             take(handle)
-            if _is_same_file(handle, place):
+            status = place.status(LOCK)
+            if status is not None and os.path.samestat(os.fstat(handle), status):
                 return handle
             os.close(handle)
         except OSError as error:
@@ -131,11 +131,6 @@ def _way() -> Callable[[int], None]:
         windows = importlib.import_module("msvcrt")
         return lambda handle: windows.locking(handle, windows.LK_NBLCK, 1)
     return lambda _handle: None
-
-
-def _is_same_file(handle: int, place: Opened) -> bool:
-    status = place.status(LOCK)
-    return status is not None and os.path.samestat(os.fstat(handle), status)
 
 
 def _holder(handle: int) -> str:

@@ -40,7 +40,7 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
 
     `name`, with forward slashes, is relative to `root`, which is made where it is missing.
     `durable`: it is on the disk before the old one goes. Without, a crash of the machine may leave
-    it empty: for files that can be made again, and whose sizes are kept.
+    it empty: for files that can be made again, and whose sizes are kept. Permissions stay.
 
     Raises:
         MissingError: no space, or no permission; the old file is still there.
@@ -49,7 +49,7 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
     with _at(root, name) as (place, file):
         temporary = _temporary()
         try:
-            _written(place, temporary, data, durable=durable)
+            _written(place, temporary, data, durable=durable, like=place.status(file))
             _renamed(place, temporary, file)
         except OSError:
             _drop(place, temporary)
@@ -60,10 +60,8 @@ def append_file(root: Path, name: str, data: bytes) -> None:
     """Add whole lines to the end of a file, durably; call under a lock.
 
     Removes an unfinished line of a killed writer first; without room for all, the file stays as it
-    was. `root` and `name` as of `replace_file`; each line of `data` has its end.
-
-    Raises:
-        MissingError, DataError: as `replace_file`.
+    was. `root` and `name` as of `replace_file`; each line of `data` has its end. Raises
+    MissingError, DataError: as `replace_file`.
     """
     with _at(root, name) as (place, file):
         handle = open_locked(place, file)
@@ -84,7 +82,6 @@ def append_file(root: Path, name: str, data: bytes) -> None:
 
 
 def _end_of_lines(handle: int) -> int:
-    """Find the end of the last whole line of a file."""
     end = os.fstat(handle).st_size
     while end:
         begin = max(0, end - _TAIL)
@@ -100,10 +97,8 @@ def _end_of_lines(handle: int) -> int:
 def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
     """A file to write in the block, which then replaces another: whole or not at all.
 
-    For what is too large to be held as bytes; `root` and `name` are as of `replace_file`.
-
-    Raises:
-        MissingError, DataError: as `replace_file`.
+    For what is too large to be held as bytes; `root` and `name` are as of `replace_file`. Raises
+    MissingError, DataError: as `replace_file`.
     """
     with _at(root, name) as (place, file):
         temporary = _temporary()
@@ -379,11 +374,9 @@ def _tidy_once(place: Opened) -> None:
 def private_folder() -> Iterator[str]:
     """A fresh temporary folder that nobody else may enter, removed at the end of the block.
 
-    Those that killed processes of ours left are removed at the first call of a process: folders
-    of this user, by their names of this host and of a process that no longer runs.
-
-    Raises:
-        OSError: no folder for temporary files is writable.
+    Those that killed processes of ours left are removed at the first call of a process: folders of
+    this user, by their names of this host and of a process that no longer runs. Raises OSError: no
+    folder for temporary files is writable.
     """
     import tempfile  # what needs none does not pay for it
 
@@ -410,10 +403,14 @@ def _tidy_private(place: Path) -> None:
                         _remove_tree(entry.path)
 
 
-def _written(place: Opened, name: str, data: bytes, *, durable: bool) -> None:
+def _written(
+    place: Opened, name: str, data: bytes, *, durable: bool, like: os.stat_result | None = None
+) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
     handle = os.open(place.at(name), flags, 0o666, dir_fd=place.handle)
     try:
+        if like is not None and stat.S_ISREG(like.st_mode) and os.chmod in os.supports_fd:
+            os.chmod(handle, like.st_mode & 0o777)  # noqa: PTH101 - no path holds a handle
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(handle, rest) :]

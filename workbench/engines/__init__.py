@@ -139,11 +139,9 @@ class Subject(Record, frozen=True):
     ) -> Subject:
         """Settle the launches and buffers of a version for a problem that it can do.
 
-        `build` compiles it, and the version that gives the right answer.
-
-        Raises:
-            UsageError: a launch that no chip can run, arguments that do not match the kernel's
-                parameters, or an impossible fill.
+        `build` compiles it, and the version that gives the right answer. Raises UsageError: a
+        launch that no chip can run, arguments that do not match the kernel's parameters, or an
+        impossible fill.
         """
         built = build(version)
         resources = built.build.resources if built else ()
@@ -221,10 +219,8 @@ class Engine(abc.ABC):
         """Check results against the reference; a failure does not stop the others.
 
         `begin` is called with the place of each subject before it begins, `tell` once with place
-        and verdict as it ends, perhaps from another thread.
-
-        Raises:
-            MissingError: nothing can run here.
+        and verdict as it ends, perhaps from another thread. Raises MissingError: nothing can run
+        here.
         """
 
     @abc.abstractmethod

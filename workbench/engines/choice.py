@@ -74,10 +74,8 @@ def on_gpus(
 ) -> list[GpuEngine]:
     """An engine for each model among the GPUs that are asked for; only to verify and time.
 
-    `workers` that have been started already go to the engine of their GPUs.
-
-    Raises:
-        MissingError, UsageError: see `workbench.engines.host.presence.choose_hosts`.
+    `workers` that have been started already go to the engine of their GPUs. Raises MissingError,
+    UsageError: see `workbench.engines.host.presence.choose_hosts`.
     """
     wheres = presence.choose_hosts(options)
     engines = [

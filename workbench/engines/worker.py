@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from workbench.disk.writing import replace_file
 from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import DriverError, open_device
@@ -30,9 +31,9 @@ from workbench.engines.host.job import (
     Failure,
     Job,
     Result,
+    encode,
     nvtx_range,
     read_orders,
-    write_results,
 )
 from workbench.model import Notice
 
@@ -145,7 +146,7 @@ class Answers:
     def keep(self) -> None:
         """Write down what was added."""
         if self._kept < len(self._results):
-            write_results(self._path, self._results)
+            replace_file(self._path.parent, self._path.name, encode(self._results))
             self._kept = len(self._results)
 
     @property
@@ -157,10 +158,8 @@ class Answers:
 def incoming(path: Path, idle: Callable[[], None]) -> Iterator[Job]:
     """Yield the jobs of a file, and those added to it as long as it says that more follow.
 
-    The file is only ever replaced as a whole. `idle` is called before waiting for others.
-
-    Raises:
-        OSError, msgspec.DecodeError: it cannot be read, or holds something else.
+    The file is only ever replaced as a whole. `idle` is called before waiting for others. Raises
+    OSError, msgspec.DecodeError: it cannot be read, or holds something else.
     """
     given = 0
     while True:

@@ -71,7 +71,12 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
     "keeping",
     _keeping,
     click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
-    click.option("--accept", is_flag=True, help="Start the baseline again with these runs."),
+    click.option(
+        "--accept",
+        is_flag=True,
+        help="Start the baseline again with these runs; with --against, take other limits and the "
+        "loss of versions.",
+    ),
     click.option(
         "--run",
         "run_name",
@@ -134,7 +139,7 @@ def command(
         raise UsageError(
             "--against and --baseline are separate gates", "Run the command once for each."
         )
-    if (keeping.keep or keeping.accept) and not baseline:
+    if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
     for kind, __ in files:
@@ -143,7 +148,7 @@ def command(
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)
     if against:
-        past = gates.against(session, asked, against, run)
+        past = gates.against(session, asked, against, run, accept=keeping.accept)
     elif baseline:
         past = gates.beside_baseline(session, asked, baseline, keeping)
     else:

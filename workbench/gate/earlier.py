@@ -8,7 +8,8 @@ in the emulator, on the same seed, and their counters are compared. Nothing is s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.times.regression import LEAST_PAIRS, RESOLUTION, Turns, slowdown
-from workbench.engines import Engine, ProfileOptions, Subject
+from workbench.engines import Engine, ProfileOptions, Subject, Verdict
 from workbench.engines.host.job import Result, TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
@@ -25,10 +26,12 @@ from workbench.model import Profile
 from workbench.project import Project
 from workbench.specs import Version
 from workbench.study.folder import Study
-from workbench.study.sources import load_versions, source_hash
+from workbench.study.sources import Versions, load_versions, source_hash
 
 #: Pairs enough for blocks of several, until the interval is a quarter of what a pass may miss.
 PAIRS = TimeOptions(pairs=True, min_samples=100, width=RESOLUTION / 100 / 4)
+#: The part of its lines that a renamed version shares with the lost one; Git asks for as much.
+_ALIKE = 0.5
 
 
 class Before(NamedTuple):
@@ -46,6 +49,14 @@ class Edited(NamedTuple):
     same: bool
 
 
+class Changes(NamedTuple):
+    """The versions that are there, those that no longer are, and the names of the newly broken."""
+
+    edited: list[Edited]
+    lost: list[Version]
+    broken: list[str]
+
+
 class BothCounted(NamedTuple):
     """Both states as the emulator counted them, and what moved."""
 
@@ -55,27 +66,56 @@ class BothCounted(NamedTuple):
 
 
 Outcome = Turns | BothCounted | WorkbenchError
+Verified = list[Verdict] | WorkbenchError
 T = TypeVar("T")
 
 
-def changes(project: Project, study: Study, before: Before) -> list[Edited]:
+def changes(project: Project, study: Study, before: Before) -> Changes:
     """The versions of a study (not its libraries), each beside its earlier state.
 
-    Raises:
-        UsageError: the earlier state has a version that cannot be read.
+    A new one that is mostly a lost one's text is that one, renamed.
     """
     there = (before.project.kernels / study.name).is_dir()
-    old = load_versions(before.project, study.name).sound if there else {}
+    known = load_versions(before.project, study.name) if there else Versions({}, {})
+    old = known.sound
+    lost = {name: each for name, each in old.items() if name not in study.versions}
     found = []
     for version in study.versions.values():
         if version.baseline:
             continue
-        earlier = old.get(version.id)
+        earlier = old.get(version.id) or _renamed(version, lost)
+        if earlier is not None:
+            lost.pop(earlier.id, None)
         same = earlier is not None and (
             source_hash(project, version) == source_hash(before.project, earlier)
         )
         found.append(Edited(version, earlier, same))
-    return found
+    gone = [each for name, each in lost.items() if name not in study.broken]
+    return Changes(found, gone, [name for name in study.broken if name not in known.broken])
+
+
+def _renamed(version: Version, lost: Mapping[str, Version]) -> Version | None:
+    def alike(other: Version) -> float:
+        old, new = other.text.splitlines(), version.text.splitlines()
+        return SequenceMatcher(None, old, new, autojunk=False).ratio()
+
+    best = max(lost.values(), key=alike, default=None)
+    return best if best is not None and alike(best) >= _ALIKE else None
+
+
+def verified(engine: Engine, study: Study, version: Version, problem: str | None) -> Verified:
+    """Compile a version and verify it, on all problems that are meant for that, or on one."""
+    if refused := engine.refuses(version):
+        return InconclusiveError(f"{version.id} cannot run here: {refused}")
+    found: list[Verdict] = []
+
+    def work() -> list[Verdict]:
+        pieces = chosen(study, version, problem, "verify")
+        subjects = [Subject.of(study, version, each.problem, engine.build) for each in pieces]
+        engine.verify(subjects, lambda _place, verdict: found.append(verdict), lambda _place: None)
+        return found
+
+    return _caught(work)
 
 
 def measure(

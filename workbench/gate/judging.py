@@ -7,7 +7,8 @@ state now; `beside_baseline` reads its recorded time beside the runs that were k
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -16,12 +17,21 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from workbench.analysis.expectations import judge
-from workbench.analysis.times.regression import Turns
+from workbench.analysis.times.regression import Status, Turns
 from workbench.engines import RunOptions, fresh_seed
 from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
 from workbench.gate.baselines import BaselineRun, Baselines, disturbed
-from workbench.gate.earlier import Before, BothCounted, Edited, Outcome, changes, measure
+from workbench.gate.earlier import (
+    Before,
+    BothCounted,
+    Edited,
+    Outcome,
+    Verified,
+    changes,
+    measure,
+    verified,
+)
 from workbench.gate.rules import (
     Gate,
     Rules,
@@ -32,6 +42,7 @@ from workbench.gate.rules import (
     run_gate,
     turns_gate,
 )
+from workbench.language import _
 from workbench.model import Record, Timing
 from workbench.project import PRIVATE, Project, find_project
 from workbench.revisions import commit_of, repository, worktree
@@ -41,7 +52,15 @@ from workbench.session.targets import Named, resolve
 from workbench.session.workspace import Selection, Workspace, is_program, is_report
 from workbench.specs import Version
 from workbench.store import Store, device_slug
-from workbench.study.folder import parse_targets, source_hash, study_names, view_study
+from workbench.study.folder import (
+    Study,
+    load_study,
+    parse_targets,
+    source_hash,
+    study_names,
+    view_study,
+)
+from workbench.study.sources import local_sources, read_source
 
 
 class Keeping(NamedTuple):
@@ -134,7 +153,12 @@ def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Pas
     studies = study_names(place.project)
     if not studies:
         return judged(asked)  # it says that there is none
-    found = [judged(replace(asked, selection=replace(where, study=study))) for study in studies]
+    return _joined(
+        [judged(replace(asked, selection=replace(where, study=study))) for study in studies]
+    )
+
+
+def _joined(found: list[Past]) -> Past:
     return Past(
         gates=tuple(gate for past in found for gate in past.gates),
         turns=tuple(turns for past in found for turns in past.turns),
@@ -145,7 +169,8 @@ def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Pas
 def _of_study(place: Workspace, asked: Asked, force: bool) -> Past:
     gates: list[Gate] = []
     if not asked.names:
-        gates += _unread(place, asked)
+        study = view_study(place.project, asked.selection.study or place.project.default_study)
+        gates += _unread(study, {each.version for each in place.store.find(study=study.name)})
     for version in _meant(place, asked):
         label = f"{version.study}/{version.id}"
         if version.parent is None:
@@ -171,15 +196,23 @@ def _meant(place: Workspace, asked: Asked) -> list[Version]:
     ]
 
 
-def _unread(place: Workspace, asked: Asked) -> list[Gate]:
-    """Recorded versions whose files cannot be used as they are now."""
-    study = view_study(place.project, asked.selection.study or place.project.default_study)
-    recorded = {entry.version for entry in place.store.find(study=study.name)}
+def _unread(study: Study, names: Collection[str], status: Status = "inconclusive") -> list[Gate]:
+    """Versions of these names whose files cannot be used as they are now."""
+    folder = f"kernels/{study.name}"
     return [
-        inconclusive(f"{study.name}/{each}", f"kernels/{study.name}", error.message)
-        for each, error in study.broken.items()
-        if each in recorded
+        _placed(replace(inconclusive(f"{study.name}/{name}", folder, error.message), status=status))
+        for name, error in study.broken.items()
+        if name in names
     ]
+
+
+_PLACE = re.compile(r"(?:^|\s)(kernels/[^:\s]+\.\w+):(\d+): ")
+
+
+def _placed(gate: Gate) -> Gate:
+    """The gate at the first line that its message names."""
+    match = _PLACE.search(gate.message)
+    return replace(gate, file=match[1], line=int(match[2])) if match else gate
 
 
 def _of_step(place: Workspace, targets: tuple[str, str], asked: Asked, force: bool) -> list[Gate]:
@@ -218,11 +251,14 @@ def _of_programs(
 # --- a revision ----------------------------------------------------------------------------
 
 
-def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
-    """Judge versions beside their state elsewhere; without names, the changed ones.
+def against(
+    place: Workspace, asked: Asked, where: str, run: RunOptions, *, accept: bool = False
+) -> Past:
+    """Judge versions beside their state elsewhere; without names, the changed ones of all studies.
 
     With `every` and no names, unchanged ones too. `where` is a folder with the earlier project, a
-    Git revision, or a report: the named version is then judged by its record beside that.
+    Git revision, or a report: the named version is then judged by its record beside that. The
+    rules are the earlier ones; `accept`: today's, and what is gone may be gone.
 
     Raises:
         UsageError: no such folder or revision, an unknown version, versions of several studies.
@@ -230,48 +266,136 @@ def against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past
     """
     if is_report(where):
         return of_recorded(place, replace(asked, names=(where, *asked.names)))
-    return _of_each_study(place, asked, partial(_against, place, where=where, run=run))
-
-
-def _against(place: Workspace, asked: Asked, where: str, run: RunOptions) -> Past:
-    rules, selection = asked.rules, asked.selection
-    project, study, versions = asked.named.pick(place.project)
+    project, study = place.project, asked.selection.study
     if run.seed is None:
         run = replace(run, seed=fresh_seed())  # both states on the same inputs
     with _before(project, where, place.say) as before:
-        found = {each.version.id: each for each in changes(project, study, before)}
-        wanted = [found[each.id] for each in versions if each.id in found]
-        gates: list[Gate] = []
-        turns: list[Turns] = []
-        counted: list[BothCounted] = []
-        pairs: list[tuple[Version, Version]] = []
-        for each in wanted:
-            if each.old is not None and (asked.names or asked.every or not each.same):
-                pairs.append((each.old, each.version))
-            else:
-                gates.append(_quiet(each, before))
-        if pairs:
-            wish = selection.engine or ("auto" if rules.timed else "emulator")
-            engine = choose(wish, project, run, place.say)
-            place.say(
-                engine.profile_line if not engine.times else "engine: the GPU, both states in turns"
-            )
-            engines = (choose(engine.name, before.project, run, place.say), engine)
-            for version, outcome in measure(engines, study, pairs, before, selection.problem):
-                line = _first_change(found[version.id])
-                gates += (replace(each, line=line) for each in _judged(version, outcome, rules))
-                if isinstance(outcome, Turns):
-                    turns.append(outcome)
-                elif isinstance(outcome, BothCounted):
-                    counted.append(outcome)
+        rules = asked.rules
+        if not accept:
+            rules = replace(read_rules(before.project.settings), timed=rules.timed)
+        gates = [] if rules == asked.rules else [_limits(project, before, asked.rules, rules)]
+        judged = partial(_against, place, before=before, run=run, accept=accept)
+        asked = replace(asked, rules=rules)
+        if asked.names or study:
+            found = [judged(asked)]
+        else:
+            names = (*study_names(project), *study_names(before.project))
+            each = [replace(asked.selection, study=name) for name in dict.fromkeys(names)]
+            found = [judged(replace(asked, selection=one)) for one in each]
+    whole = _joined(found)
+    return replace(whole, gates=(*gates, *whole.gates))
+
+
+def _limits(project: Project, before: Before, new: Rules, old: Rules) -> Gate:
+    """The gate of changed rules: another person has to want them."""
+    names = [name for name in Rules.__struct_fields__ if getattr(old, name) != getattr(new, name)]
+    said = ", ".join(f"{name} {getattr(old, name)} → {getattr(new, name)}" for name in names)
+    text = _("[tool.workbench.check] is another one than at {before} ({said}); --accept takes it")
+    return inconclusive(project.root.name, "", text.format(before=before.label, said=said))
+
+
+def _against(
+    place: Workspace, asked: Asked, *, before: Before, run: RunOptions, accept: bool
+) -> Past:
+    rules, selection, name = asked.rules, asked.selection, asked.selection.study
+    there = name in study_names(place.project)
+    if not asked.names and not there and name in study_names(before.project):
+        return Past(gates=(_lost(name or "", f"kernels/{name}", before, accept),))
+    try:
+        project, study, versions = asked.named.pick(place.project)
+    except UsageError as error:
+        if asked.names or not there:
+            raise
+        file = f"kernels/{name}/study.py"
+        gate = Gate(name or "", "comparable", "comparable", "fail", error.message, file)
+        return Past(gates=(_placed(gate),))
+    changed = changes(project, study, before)
+    found = {each.version.id: each for each in changed.edited}
+    gates = [] if accept else _loosened(study, before)
+    if not asked.names:
+        gates += _unread(study, changed.broken, "fail")
+        gates += _unread(study, study.broken.keys() - set(changed.broken))
+        for each in changed.lost:
+            gates.append(_lost(f"{study.name}/{each.id}", each.path, before, accept))
+    restudied = _study_text(project, study.name) != _study_text(before.project, study.name)
+    pairs: list[tuple[Version, Version]] = []
+    alone: list[Edited] = []
+    for one in (found[version.id] for version in versions if version.id in found):
+        if one.old is not None and (asked.names or asked.every or not one.same):
+            pairs.append((one.old, one.version))
+        elif one.old is None or restudied:
+            alone.append(one)
+        else:
+            word = f"the same sources as at {before.label}"
+            gates.append(_gate(one.version, "pass", word))
+    turns: list[Turns] = []
+    counted: list[BothCounted] = []
+    if pairs or alone:
+        wish = selection.engine or ("auto" if rules.timed else "emulator")
+        engine = choose(wish, project, run, place.say)
+        place.say(
+            engine.profile_line if not engine.times else "engine: the GPU, both states in turns"
+        )
+        for one in alone:
+            outcome = verified(engine, study, one.version, selection.problem)
+            gates += _judged_alone(one, outcome, before)
+        engines = (choose(engine.name, before.project, run, place.say), engine)
+        for version, measured in measure(engines, study, pairs, before, selection.problem):
+            for gate in _judged(version, measured, rules):
+                gates.append(_at_change(gate, found[version.id], project, before))
+            if isinstance(measured, Turns):
+                turns.append(measured)
+            elif isinstance(measured, BothCounted):
+                counted.append(measured)
     return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
 
 
-def _first_change(edited: Edited) -> int:
-    """The first line of the version's file that is another; 0: its file is the same."""
-    old, new = (each.text.splitlines() for each in (edited.old or edited.version, edited.version))
-    both = enumerate(zip_longest(old, new), 1)
-    return next((min(line, len(new)) for line, (a, b) in both if a != b), 0)
+def _study_text(project: Project, study: str) -> str:
+    path = project.kernels / study / "study.py"
+    return read_source(path) if path.is_file() else ""
+
+
+def _loosened(study: Study, before: Before) -> list[Gate]:
+    """The gate of a study whose tolerances or problems are others than they were."""
+    if study.name not in study_names(before.project):
+        return []
+    try:
+        old = load_study(before.project, study.name)
+    except UsageError:
+        return []  # nothing of it could be verified then
+    said = [
+        f"tolerance of {name} {old.tolerance_of(name):g} → {study.tolerance_of(name):g}"
+        for name in old.versions
+        if name in study.versions and old.tolerance_of(name) < study.tolerance_of(name)
+    ]
+    said += [
+        f"problem {key}" for key, each in old.problems.items() if study.problems.get(key) != each
+    ]
+    if not said:
+        return []
+    text = _("limits are others than at {before} ({said}); --accept takes them")
+    text = text.format(before=before.label, said=", ".join(said))
+    return [inconclusive(study.name, f"kernels/{study.name}/study.py", text)]
+
+
+def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
+    status: Status = "pass" if accept else "inconclusive"
+    text = _("was there at {before}, and is gone; --accept takes it").format(before=before.label)
+    return Gate(label, "comparable", "comparable", status, text, file)
+
+
+def _at_change(gate: Gate, edited: Edited, project: Project, before: Before) -> Gate:
+    """The gate at the first line that is another, of the version's file or else of a header."""
+    if gate.line or edited.old is None:
+        return gate
+    known = {each.path: each.text for each in local_sources(before.project, edited.old)}
+    known[edited.version.path] = edited.old.text
+    for source in local_sources(project, edited.version):
+        old, new = ((text or "").splitlines() for text in (known.get(source.path), source.text))
+        both = enumerate(zip_longest(old, new), 1)
+        if line := next((min(line, len(new)) for line, (a, b) in both if a != b), 0):
+            return replace(gate, file=source.path, line=line)
+    return gate
 
 
 @contextlib.contextmanager
@@ -300,21 +424,29 @@ def _project(place: Path, where: str) -> Project:
     return found
 
 
-def _quiet(change: Edited, before: Before) -> Gate:
-    """The gate of what need not be measured."""
-    version = change.version
+def _gate(version: Version, status: Status, text: str) -> Gate:
     label = f"{version.study}/{version.id}"
-    if change.old is None:
-        word = f"new since {before.label}; `workbench check` compares it with its parent"
-    else:
-        word = f"the same sources as at {before.label}"
-    return Gate(label, "comparable", "comparable", "pass", word, version.path)
+    return Gate(label, "comparable", "comparable", status, text, version.path)
+
+
+def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gate]:
+    """The gates of a version that nothing earlier stands beside: whether it is right."""
+    version = edited.version
+    found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
+    if errors := [each for each in found if each]:
+        return [gate for each in errors for gate in _judged(version, each, Rules())]
+    assert not isinstance(outcome, WorkbenchError)
+    names = ", ".join(each.problem.name for each in outcome)
+    word = _("new since {before}, right on {names}; `workbench check` compares it with its parent")
+    if edited.old is not None:
+        word = _("the sources of {before}, with another study.py: right on {names}")
+    return [_gate(version, "pass", word.format(before=before.label, names=names))]
 
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, KernelError):
-        return [Gate(label, "comparable", "comparable", "fail", outcome.message, file)]
+        return [_placed(_gate(version, "fail", outcome.message))]
     if isinstance(outcome, WorkbenchError):
         return [inconclusive(label, file, outcome.message)]
     if not isinstance(outcome, BothCounted):

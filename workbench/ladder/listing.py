@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from workbench.errors import DataError, UsageError
@@ -14,6 +15,7 @@ from workbench.store import Store, means_device
 from workbench.study.folder import SeenStudy, Study, StudyInfo
 
 
+@dataclass(eq=False)
 class StudyList:
     """A study as it is now, with one of its ladders in full.
 
@@ -28,20 +30,14 @@ class StudyList:
         part: The versions that a table shows.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        ladders: list[Ladder],
-        recorded: list[str],
-        shown: Ladder,
-        device: str,
-        remarks: tuple[str, ...] = (),
-        tuned: tuple[str, ...] = (),
-    ) -> None:
-        self.study, self.ladders, self.recorded = study, ladders, recorded
-        self.shown, self.device, self.remarks = shown, device, remarks
-        self.tuned = tuned
-        self.part = slice(None)
+    study: Study
+    ladders: list[Ladder]
+    recorded: list[str]
+    shown: Ladder
+    device: str
+    remarks: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
+    part: slice = field(default_factory=lambda: slice(None))
 
     @property
     def problem(self) -> str:

@@ -125,11 +125,7 @@ class Experiment:
 
     @property
     def gpu(self) -> GpuEngine:
-        """The engine, which has a GPU.
-
-        Raises:
-            MissingError: it has none.
-        """
+        """The engine, which has a GPU; MissingError: it has none."""
         if not isinstance(self.engine, GpuEngine):
             raise MissingError(
                 f"this needs a GPU, which the engine {self.engine.name} does not have",
@@ -139,11 +135,7 @@ class Experiment:
 
     @property
     def device(self) -> str:
-        """The slug of the GPU that versions run on.
-
-        Raises:
-            KernelError, MissingError: there is none, or the launcher leads to none.
-        """
+        """The slug of the GPU that runs versions; KernelError, MissingError: there is none."""
         where = self.gpu.where
         if where.launcher:
             return describe(self.project, where).slug
@@ -212,10 +204,7 @@ class Experiment:
         """Check versions on problems; return a verdict a subject, in their order.
 
         A failure does not stop the others. `tell` is called with place and verdict as each comes;
-        perhaps from another thread.
-
-        Raises:
-            MissingError: nothing can run here.
+        perhaps from another thread. Raises MissingError: nothing can run here.
         """
         verdicts: dict[int, Verdict] = {}
         shown = ""
@@ -287,10 +276,7 @@ class Experiment:
         Pieces are in the order of measuring; those on the same problem should be adjacent, since
         they share inputs and reference. There are as few worker processes as faults allow. `tell`
         is called once for each, as its timing (which is kept by then) or error comes; perhaps from
-        another thread.
-
-        Raises:
-            MissingError: no worker can run here.
+        another thread. Raises MissingError: no worker can run here.
         """
         with self.gpu.ready(self.study.name):
             # Before the first is timed: compilers on all of the host's cores would disturb it.
@@ -351,11 +337,8 @@ class Experiment:
     ) -> tuple[Profile, Path]:
         """Verify and profile one version, and keep the profile; return it and its path.
 
-        `notices` are known circumstances, to be kept with the profile.
-
-        Raises:
-            KernelError, MissingError, UsageError, DataError: nothing was kept, and an
-                earlier profile is as it was.
+        `notices` are known circumstances, to be kept with the profile. Raises KernelError,
+        MissingError, UsageError, DataError: nothing was kept, and an earlier profile is as it was.
         """
         profile, raw = self.engine.profile(subject, options)
         own = self._not_divisible(subject), _remarks(subject)
@@ -489,11 +472,7 @@ class Failures:
         )
 
     def finish(self) -> None:
-        """Raise `ended`, if anything failed.
-
-        Raises:
-            WorkbenchError: the only error, or a summary that names what failed.
-        """
+        """Raise `ended`, if anything failed: the only error, or a summary that names each."""
         if error := self.ended():
             raise error
 

@@ -36,11 +36,7 @@ class Combination(NamedTuple):
 
     @classmethod
     def of(cls, study: Study, version: Version, problem: Problem) -> Combination:
-        """Return a version on a problem, if it can do it.
-
-        Raises:
-            UnableError: it requires what the problem does not have.
-        """
+        """A version on a problem; UnableError: it requires what the problem does not have."""
         try:
             study.check_requirements(version, problem)
         except UsageError as error:
@@ -77,10 +73,8 @@ def sweep_problems(study: Study, patterns: Sequence[str] = ()) -> list[Problem]:
     """Return the problems of a sweep, from the least work to the most.
 
     A pattern (``n*``, ``s1_*``) chooses among the problems marked ``sweep``, a name may be any
-    problem's; no patterns: all of them.
-
-    Raises:
-        UsageError: the study has none, or a pattern matches none.
+    problem's; no patterns: all of them. Raises UsageError: the study has none, or a pattern matches
+    none.
     """
     every = study.problems_for("sweep")
     if not patterns:
@@ -154,11 +148,7 @@ def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[C
 
 
 def to_time(study: Study, version: Version, name: str | None, every: bool) -> list[Combination]:
-    """A version on the problems to time: one, or all that are for profiling or sweeping.
-
-    Raises:
-        UsageError, UnableError: as `chosen`.
-    """
+    """A version on the problems to time: one, or all to profile or sweep; raises as `chosen`."""
     if not every:
         return chosen(study, version, name, "profile")[:1]
     found = {
@@ -190,10 +180,7 @@ def recorded(
     A time holds if version and baseline have the sources that they had when it was taken, and the
     baseline is still the same one. A time without ratio holds where the baseline could not be timed
     then, and said so. `cache` is the required state of the caches. `since` is ISO time; earlier
-    captures do not hold.
-
-    Raises:
-        DataError: a stored file is damaged.
+    captures do not hold. Raises DataError: a stored file is damaged.
     """
     wanted = set(keys)
     hashes = {v.id: source_hash(project, v) for v in study.versions.values()}

@@ -1,9 +1,7 @@
 """A foreign report as the profile of a version: what fits, what does not, said plainly.
 
-A report that was captured elsewhere says nothing of studies. Whether it speaks of
-this version's code can only be judged by the source text inside it, and whether it
-ran this problem only by its launches; both are compared, and every difference becomes
-a notice that stays with the profile.
+Whether it speaks of this version's code is judged by the source text inside it, and whether it
+ran this problem by its launches; every difference becomes a notice that stays with the profile.
 """
 
 from __future__ import annotations
@@ -34,13 +32,10 @@ def adopt(
     """The report's profile, filed under `version` and `problem`.
 
     Sources and their hash are those of the version as it is now. `expected` are its launches on
-    that problem; empty where they are unknown.
-
-    Returns:
-        The profile with study, version, problem, source paths of the project where the
-        text is the same, and notices. `source_hash` is the version's where the report's
-        source is the version's code, another one (so that the profile counts as stale)
-        where it differs, and empty where the report holds no source.
+    that problem; empty where they are unknown. Returns the profile with study, version, problem,
+    source paths of the project where the text is the same, and notices. `source_hash` is the
+    version's where the report's source is the version's code, another one (so that the profile
+    counts as stale) where it differs, and empty where the report holds no source.
     """
     profile = _renumbered(profile, version, sources)
     matched, own_hash, notices = _match(profile.sources, version, sources, source_hash)

@@ -1,9 +1,8 @@
 """The child process that runs NVIDIA's native reader, and the errors of its failures.
 
-Of the half second that a first extraction takes, most is the same for every report:
-starting Python, loading the reader, and the reader's first disassembly. `Standby`
-starts a child that does all this beforehand, while there is something else to wait
-for, and then takes one report. `Readers` reads many with one start.
+Most of a first extraction is the same for every report: starting Python, loading the reader, and
+its first disassembly. `Standby` starts a child that does this beforehand and then takes one
+report. `Readers` reads many with one start.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import IO
 
-from workbench.disk.limits import TIME_VARIABLE
+from workbench.disk.limits import SIZE_VARIABLE, TIME_VARIABLE
 from workbench.disk.writing import private_folder
 from workbench.errors import DataError, MissingError
 from workbench.ncurep.files import AGAIN
@@ -209,6 +208,16 @@ def _too_late(shown: Path, timeout_s: float) -> DataError:
 
 def _check(code: int, errors: bytes, shown: Path) -> None:
     """Raise the error of a child that has ended, as `extract` does."""
+    if code and b"[Errno 28] " in errors:
+        raise MissingError(
+            f"{shown}: no space left to read it",
+            f"Free some space in {tempfile.gettempdir()}, or name another place: TMPDIR.",
+        )
+    if code and (b"bad_alloc" in errors or b"MemoryError" in errors):
+        raise DataError(
+            f"{shown}: the native reader took more memory than a report of its size needs",
+            f"The file is damaged. If it is not: {SIZE_VARIABLE}=N allows N MiB.",
+        )
     if code < 0:
         with contextlib.suppress(ValueError):
             name = signal.Signals(-code).name

@@ -21,11 +21,8 @@ is well-formed. It is still told from a whole one by what must follow and does n
 - a source without a result behind it, a missing last session record: perhaps cut, a
   doubt (`Container.doubts`).
 
-Beyond that (cut exactly behind the session records, or exactly between two later
-kernels) the bytes are those of a report with fewer kernels. Functions that were
-announced and have no result, or fewer results than ``--launch-count``, tell nothing:
-most whole reports have them, for programs load what they never launch, or what a
-filter leaves out.
+Beyond that the bytes are those of a report with fewer kernels. Functions that were announced and
+have no result, or fewer results than ``--launch-count``, tell nothing: whole reports have them.
 """
 
 from __future__ import annotations
@@ -177,11 +174,8 @@ def _damaged(path: Path, why: str) -> DataError:
 def read_container(path: Path, *, shown: Path | None = None) -> Container:
     """Check that `path` is a whole report and read its frame.
 
-    Messages name `shown`, where `path` is a temporary copy.
-
-    Raises:
-        DataError: no report, or one that was cut short or damaged; the message names
-            the expected and the found size.
+    Messages name `shown`, where `path` is a temporary copy. Raises DataError: no report, or one
+    that was cut short or damaged; the message names the expected and the found size.
     """
     shown = shown or path
     if path.is_dir():

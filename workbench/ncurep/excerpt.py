@@ -2,9 +2,8 @@
 
 NVIDIA's reader loads a report as a whole, and needs some forty times its size. An excerpt holds
 every block's header (session records, and the names of metrics, which the first result brings)
-and every source (machine code), but of the results only those that are asked for; it is as
-whole a report as the first. Blocks are read from the file one by one, so that a report of any
-size takes the memory of its largest block.
+and every source (machine code), but of the results only those that are asked for. Blocks are read
+from the file one by one: any report takes the memory of its largest block.
 """
 
 from __future__ import annotations
@@ -56,11 +55,7 @@ class ListedResult(Record, frozen=True):
 
 
 def list_results(path: Path) -> list[ListedResult]:
-    """List every result of a report that is not compressed, in the reader's order.
-
-    Raises:
-        DataError: cut short or damaged.
-    """
+    """List a plain report's results, in the reader's order; DataError: cut short or damaged."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return list(_walk(data, path))

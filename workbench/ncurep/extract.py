@@ -1,11 +1,9 @@
 """From a report to a `Profile`, with NVIDIA's native reader; run as a child process.
 
-Given REPORT and OUTPUT as arguments, it writes the profile as JSON; with
-``--orders`` it takes both from standard input, again and again, and with ``--standby`` it
-warms the reader up before. The
-reader is native code that takes damaged files at their word; it must be able to
-crash, hang or eat memory without taking the program with it, so nothing but
-`workbench.ncurep.child` calls it, and only across a process border.
+Given REPORT and OUTPUT as arguments, it writes the profile as JSON; with ``--orders`` it takes both
+from standard input, again and again, and with ``--standby`` it warms the reader up before. The
+reader is native code that takes damaged files at their word: nothing but `workbench.ncurep.child`
+calls it, across a process border.
 
 What is there is read, what is not is named: `Profile.notices` for what a whole
 report lacks, `Launch.absent` for single metrics.
@@ -31,6 +29,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from workbench.disk.limits import MIB, ByteLimit
 from workbench.disk.writing import private_folder
 from workbench.model import (
     Capture,
@@ -118,7 +117,6 @@ def _sampled(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _step(times: list[int]) -> int:
-    """Nanoseconds from one sample to the next."""
     return round(median(b - a for a, b in pairwise(times)))
 
 
@@ -438,14 +436,15 @@ def _passes(launches: list[Launch]) -> int:
 def _limit_memory(size: int) -> None:
     """Keep a damaged length field from taking the machine's memory, and cores off the disk.
 
-    Whole reports took less than 150 MB plus 40 times their size.
+    Whole reports took less than 150 MB plus 40 times their size; libraries do not count.
     """
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # POSIX only
 
-        limit = (4 << 30) + 100 * size
+        limit = ByteLimit("reading a report", 512 * MIB + 64 * size).bytes
         # The next report may be larger: only what holds now is lowered.
-        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from workbench.disk.limits import REPORT, inflate, open_regular, read_regular
 from workbench.disk.writing import private_folder
-from workbench.errors import DataError
+from workbench.errors import DataError, MissingError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 _PACKED = (".zst", ".ncu-repz")
@@ -122,7 +122,8 @@ def plain_report(path: Path) -> Iterator[Path]:
     """The report itself; a compressed one is unpacked into a temporary file.
 
     Raises:
-        DataError: the compressed one is damaged, or there is no room for it.
+        DataError: the compressed one is damaged.
+        MissingError: there is no room for it.
     """
     if path.is_dir() or not is_packed(path):
         yield path
@@ -134,7 +135,7 @@ def plain_report(path: Path) -> Iterator[Path]:
                 for piece in _pieces(path):
                     file.write(piece)
         except OSError as error:
-            raise DataError(
+            raise MissingError(
                 f"{path}: cannot be unpacked: {error.strerror}",
                 f"Check the path, and the space in {folder} (TMPDIR names another place).",
             ) from error

@@ -52,10 +52,6 @@ def _is_candidate(name: str) -> bool:
     return not name.startswith("derived__") or name.endswith("_excessive")
 
 
-def _is_anchor(name: str) -> bool:
-    return name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)
-
-
 def _instances(native: Any) -> Counts:
     """The values by ascending correlation ids; none where these are no integers."""
     if native is None or not native.has_correlation_ids():
@@ -92,7 +88,7 @@ def _columns(action: Any) -> dict[str, tuple[Counts, str]]:
         except Exception:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue
-    anchors = [name for name in found if _is_anchor(name)]
+    anchors = [name for name in found if name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)]
     # Samples that fell outside of any code come under small ids.
     if any(max(found[name][0]) >= _LOWEST_PC for name in anchors):
         for name in anchors:

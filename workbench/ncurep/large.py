@@ -44,10 +44,8 @@ def read_parts(
     """The profile of a report, put together from those of its parts.
 
     `read` reads an excerpt and is called from several threads; `progress` is told after every part.
-    `choose`: which results are wanted; None: all of them. `Launch.index` counts all.
-
-    Raises:
-        DataError: as `read` does; a part that fails fails the whole.
+    `choose`: which results are wanted; None: all of them. `Launch.index` counts all. Raises
+    DataError: as `read` does; a part that fails fails the whole.
     """
     results = list_results(plain)
     wanted = sorted(choose(results)) if choose is not None else list(range(len(results)))
@@ -97,12 +95,9 @@ def read_parts(
 def read_halves(plain: Path, first: ReadPart, second: ReadPart) -> Profile | None:
     """The profile of a report of a few kernels, about half of them read by each of two at once.
 
-    All launches of a kernel go to one of them: the reader's disassembly of a kernel is half of
-    its time. None where there is one kernel, or where the halves could not be put together to
-    what one reading gives.
-
-    Raises:
-        DataError: as `first` and `second` do.
+    All launches of a kernel go to one of them: the reader's disassembly of a kernel is half of its
+    time. None where there is one kernel, or where the halves could not be put together to what one
+    reading gives. Raises DataError: as `first` and `second` do.
     """
     results = list_results(plain)
     halves = _halves(results)
@@ -191,10 +186,8 @@ def _moved(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launc
 def decoded(data: bytes, known: dict[Any, Any]) -> Profile:
     """Decode a profile from JSON, launch by launch, so that they are small from the start.
 
-    `known` is what launches had in common so far; added to.
-
-    Raises:
-        ValueError, KeyError: no profile.
+    `known` is what launches had in common so far; added to. Raises ValueError, KeyError: no
+    profile.
     """
     parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     each = msgspec.json.decode(parts["launches"], type=tuple[msgspec.Raw, ...])
@@ -226,7 +219,9 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
     )
     metrics = {
         # To remember every number with a fraction would cost more than it saves.
-        one(name): metric if _is_fraction(metric.value) else one((name, metric))[1]
+        one(name): metric
+        if isinstance(metric.value, float) and not metric.value.is_integer()
+        else one((name, metric))[1]
         for name, metric in launch.metrics.items()
     }
     return replace(launch, instructions=shared, metrics=metrics)
@@ -239,10 +234,8 @@ def _is_fraction(value: Number | str) -> bool:
 def choice(name: str) -> Choose:
     """The results that `workbench.ncurep.read.select_kernels` picks by `name`, and no more.
 
-    Parts of names are looked for in the mangled name, where it would look in the signature.
-
-    Raises:
-        UsageError: when it is called: no launch matches.
+    Parts of names are looked for in the mangled name, where it would look in the signature. Raises
+    UsageError: when it is called: no launch matches.
     """
     head, mark, number = name.rpartition("#")
     numbered = bool(mark) and number.isascii() and number.isdigit()

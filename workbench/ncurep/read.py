@@ -58,12 +58,9 @@ def _beside(path: Path) -> str:
 def select_kernels(profile: Profile, name: str | None) -> Profile:
     """The profile with the launches whose kernel is called `name`; None keeps all.
 
-    An exact name wins over an exact signature, that over a part of either (case
-    does not matter for parts). ``softmax#2`` is the second launch of what ``softmax``
-    picks, ``#2`` the second of all.
-
-    Raises:
-        UsageError: no launch matches; names the kernels that are there.
+    An exact name wins over an exact signature, that over a part of either (case does not matter for
+    parts). ``softmax#2`` is the second launch of what ``softmax`` picks, ``#2`` the second of all.
+    Raises UsageError: no launch matches; names the kernels that are there.
     """
     if name is None:
         return profile
@@ -97,9 +94,7 @@ def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
     """The profile with its `number`-th launch alone, counted from 1.
 
     `number` is as a user wrote it, `of` what was written to choose the launches, for the error.
-
-    Raises:
-        UsageError: there is no such launch; names those that are there.
+    Raises UsageError: there is no such launch; names those that are there.
     """
     launches = profile.launches
     if 1 <= number <= len(launches):
@@ -185,11 +180,7 @@ def read_report(
 
 
 def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
-    """The launches of a report with their times, without the native reader.
-
-    Raises:
-        DataError: no report, cut short or damaged.
-    """
+    """Launches and their times, without the native reader; DataError: no report, or damaged."""
     with plain_report(path) as plain:
         return list_results(plain), read_container(plain, shown=path).session
 

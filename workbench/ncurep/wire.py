@@ -18,11 +18,7 @@ class WireError(ValueError):
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """The fields of one message: (number, int or bytes), in file order.
-
-    Raises:
-        WireError: the bytes are no protobuf message.
-    """
+    """A message's fields, (number, int or bytes), in file order; WireError: this is no protobuf."""
     return ((number, value) for number, value, _, _ in _scan(data))
 
 

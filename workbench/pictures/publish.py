@@ -64,11 +64,19 @@ def command(
         raise UsageError(
             f"no time of {name} is recorded", f"`workbench time --all --study {name}` takes them."
         )
-    file = (path or project.root / "README.md").absolute()
+    named = path or project.root / "README.md"
+    file = Path(os.path.realpath(named))  # a link stays one
+    if path is None and not file.is_relative_to(os.path.realpath(project.root)):
+        raise UsageError(f"{named} leads out of the project", "Name the file with --in.")
     try:
-        text = read_regular(file, SOURCE).decode("utf-8")
+        text = read_regular(file, SOURCE).decode()
     except FileNotFoundError as error:
         raise MissingError(f"there is no {file.name}", "Name a file with --in.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{file.name} is not UTF-8 (byte {error.start})",
+            "Nothing was changed. Save the file as UTF-8 (`iconv`).",
+        ) from error
 
     def where(relative: str) -> str:
         return Path(os.path.relpath(project.root / relative, file.parent)).as_posix()
@@ -103,7 +111,10 @@ def _placed(text: str, study: str, block: str, name: str) -> str:
             f"{name} does not say where the table of {study} belongs",
             f"Put two lines there, once: `{begin}` and below it `{end}`.",
         )
-    return f"{text[:first]}{begin}\n{block}{text[last:]}"
+    written = f"{begin}\n{block}"
+    if text[first + len(begin) :].startswith("\r\n"):
+        written = written.replace("\n", "\r\n")
+    return f"{text[:first]}{written}{text[last:]}"
 
 
 def _ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> str:

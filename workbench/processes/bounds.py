@@ -7,8 +7,10 @@ Ctrl-C would: whatever runs at that moment, a study's own function too.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import signal
+import struct
 import sys
 import threading
 import time
@@ -72,8 +74,9 @@ class Deadline:
         _ALARMS.append(alarm)
         timer.start()
         try:
-            yield
-        except _OverError as over:
+            with _continued(wait) if sys.platform == "linux" else contextlib.nullcontext():
+                yield
+        except OverError as over:
             if over.alarm is not alarm:
                 raise
             raise error() from None
@@ -85,6 +88,8 @@ class Deadline:
 
 #: A clock may ring so much too early.
 _EARLY_S = 0.05
+#: A process that stops itself again goes on again.
+_AGAIN_NS = 100_000_000
 #: Means "your time is over", and nothing else.
 _SIGNAL = getattr(signal, "SIGXCPU", None)
 
@@ -94,7 +99,7 @@ class _Alarm:
     at: float
 
 
-class _OverError(BaseException):
+class OverError(BaseException):
     """The time of a block is over; nobody in it takes that for an error of his own."""
 
     def __init__(self, alarm: _Alarm) -> None:
@@ -104,6 +109,25 @@ class _OverError(BaseException):
 
 #: Of the blocks that are under way, the outermost first.
 _ALARMS: list[_Alarm] = []
+
+
+@contextlib.contextmanager
+def _continued(after_s: float) -> Iterator[None]:
+    """Let this process go on after so many seconds if it is stopped, and ring before it stops."""
+    libc, made = ctypes.CDLL(None), list[ctypes.c_void_p]()
+    at = int(after_s), int(after_s % 1 * 1e9)
+    try:
+        for number, again_ns in ((_SIGNAL, 0), (signal.SIGCONT, _AGAIN_NS)):
+            timer = ctypes.c_void_p()
+            # A sigevent has a value, a signal and SIGEV_SIGNAL; an itimerspec interval and begin.
+            event = struct.pack("Pii48x", 0, number, 0)
+            if libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0:
+                libc.timer_settime(timer, 0, struct.pack("4l", 0, again_ns, *at), None)
+                made.append(timer)
+        yield
+    finally:
+        for timer in made:
+            libc.timer_delete(timer)
 
 
 def _ring() -> None:
@@ -120,7 +144,7 @@ def overdue() -> None:
     """Break off the outermost block whose time is over, if there is one."""
     for alarm in _ALARMS:
         if alarm.at <= time.monotonic() + _EARLY_S:
-            raise _OverError(alarm)
+            raise OverError(alarm)
 
 
 @contextlib.contextmanager

@@ -84,10 +84,9 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
     """End the leader of a group, its group, and children that left the group.
 
-    SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace.
-
-    `group` is the leader's pid; it leads the session that it was started in. `reap` is called while
-    waiting: an ended child of ours counts as running until then.
+    SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace. `group` is the
+    leader's pid; it leads the session that it was started in. `reap` is called while waiting: an
+    ended child of ours counts as running until then.
     """
     strangers = _descendants(group)
     _signal_group(group, signal.SIGTERM)

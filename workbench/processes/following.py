@@ -50,9 +50,5 @@ def _before() -> None:
     _forking = os.getpid()
 
 
-def _in_child() -> None:
-    follow_parent(_forking)
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_child=lambda: follow_parent(_forking))

@@ -103,15 +103,14 @@ def worker(name: str, *arguments: str) -> tuple[str, ...]:
     return (here, "-P", "-m", name, *arguments)
 
 
-def worker_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """Return variables of a `worker`, which has the caller's modules: a study may import them."""
-    base = os.environ if base is None else base
     # As Python has read it: a relative entry is below the folder that we were started in.
-    listed = [each for each in base.get("PYTHONPATH", "").split(os.pathsep) if each]
+    listed = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     paths = list(map(os.path.abspath, listed))
     if "site-packages" not in _HOME.parts and str(_HOME) not in paths:
         paths.append(str(_HOME))
-    return environment({**base, "PYTHONPATH": os.pathsep.join(paths)})
+    return environment({**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
 
 
 def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:

@@ -24,7 +24,7 @@ def profile_of(place: Workspace, text: str) -> Profile:
     return open_capture(find_shelf(place.start), text).profile
 
 
-def table(place: Workspace, text: str, *, everything: bool) -> Sheet:
+def table(place: Workspace, text: str, everything: bool) -> Sheet:
     """A whole program, ``@NAME``, as a table."""
     from workbench.programs.recalled import open_capture
     from workbench.programs.shown.sheets import program_sheet
@@ -42,7 +42,7 @@ def large(path: Path) -> Sheet:
 
 
 def show_difference(
-    place: Workspace, sides: tuple[str, str], format_: str, *, everything: bool, force: bool
+    place: Workspace, sides: tuple[str, str], format_: str, everything: bool, force: bool
 ) -> None:
     """Print the difference of two programs."""
     from workbench.programs.recalled import ProgramDiff, open_capture
@@ -87,6 +87,6 @@ def profiles_above(folder: Path) -> Iterator[tuple[str, Path, Path]]:
 
 def from_program(project: Project, version: str | None, **wished: Any) -> None:
     """Make a study, or a version of one, of a program (``workbench new --from-cu``)."""
-    from workbench.programs.cli.new import from_program
+    from workbench.programs.cli.new import from_program as make
 
-    from_program(project, version, **wished)
+    make(project, version, **wished)

@@ -114,8 +114,7 @@ class _Handler(SimpleHTTPRequestHandler):
             found = Path(wanted).resolve()
             inside = found.relative_to(self.server.root)
             # A browser takes a backslash for a slash, so a redirection could lead to another host.
-            hidden = "\\" in path or any(part.startswith(".") for part in inside.parts)
-            allowed = not hidden and "\\" not in path
+            allowed = "\\" not in path and not any(part.startswith(".") for part in inside.parts)
             # A pipe is neither file nor folder; opening one would wait for its other end.
             if allowed and (found.is_dir() or (found.is_file() and not wanted.endswith("/"))):
                 return str(found)

@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from workbench.errors import UsageError
 from workbench.features import FEATURES
 from workbench.model import Profile
 
 if TYPE_CHECKING:
-    from workbench.project import Project
     from workbench.session.workspace import Workspace
     from workbench.views.html.page import CapturedProgram, ReportFile
     from workbench.views.sheets import Sheet
 
 
 class Captures(Protocol):
-    """The module of the feature; it raises the errors of a missing or damaged capture."""
+    """The module of the feature; it raises the errors of a missing or damaged capture.
 
-    def profile_of(self, place: Workspace, text: str) -> Profile:
-        """What was profiled of the kernels that ``@NAME::KERNEL`` means."""
+    Attributes:
+        profile_of: The profile of the kernels that ``@NAME::KERNEL`` means.
+        table: A whole program, ``@NAME``, as a table; of `everything` people see all rows.
+        large: A large report as the table of a program.
+        show_difference: Print two programs compared: sides, format, `everything`, `force`.
+        asked: The capture that pages are made of.
+        report_file: The file with the profile of ``@NAME::KERNEL``.
+        home: The folder of a capture's files.
+        profiles_above: Name, profile and root of each capture of a folder, or the next above it.
+        without_sign: The hint where a word is a capture's name that lacks its @; "": it is none.
+        from_program: Make a study, or a version of one, of a program: ``new --from-cu``.
+    """
 
-    def table(self, place: Workspace, text: str, *, everything: bool) -> Sheet:
-        """A whole program, ``@NAME``, as a table."""
-
-    def large(self, path: Path) -> Sheet:
-        """A large report as the table of a program."""
-
-    def show_difference(
-        self,
-        place: Workspace,
-        sides: tuple[str, str],
-        format_: str,
-        *,
-        everything: bool,
-        force: bool,
-    ) -> None:
-        """Print the difference of two programs."""
-
-    def asked(self, place: Workspace, text: str) -> CapturedProgram:
-        """The capture that pages are made of."""
-
-    def report_file(self, place: Workspace, text: str) -> ReportFile:
-        """The file with the profile of ``@NAME::KERNEL``."""
-
-    def home(self, program: CapturedProgram) -> Path:
-        """The folder of a capture's files."""
-
-    def profiles_above(self, folder: Path) -> Iterator[tuple[str, Path, Path]]:
-        """Name, profile and root of each capture that a folder, or the next one above it, has."""
-
-    def without_sign(self, text: str) -> str:
-        """The hint where `text` is a capture's name that lacks its @; "" where it is none."""
-
-    def from_program(self, project: Project, version: str | None, **wished: Any) -> None:
-        """Make a study, or a version of one, of a program (``workbench new --from-cu``)."""
+    profile_of: Callable[[Workspace, str], Profile]
+    table: Callable[[Workspace, str, bool], Sheet]
+    large: Callable[[Path], Sheet]
+    show_difference: Callable[[Workspace, tuple[str, str], str, bool, bool], None]
+    asked: Callable[[Workspace, str], CapturedProgram]
+    report_file: Callable[[Workspace, str], ReportFile]
+    home: Callable[[CapturedProgram], Path]
+    profiles_above: Callable[[Path], Iterator[tuple[str, Path, Path]]]
+    without_sign: Callable[[str], str]
+    from_program: Callable[..., None]
 
 
 def installed() -> Captures | None:

@@ -75,14 +75,16 @@ class Verifying(Task[Judged], frozen=True, kw_only=True):
         """See `Task.do`."""
         if line := here.engine.verify_line:
             here.display.say(line)
-        subjects = here.subjects(pieces, tell)
+
+        def said(piece: Combination, error: WorkbenchError | None, check: Check | None) -> None:
+            # That something is not installed is no verdict.
+            tell(piece, error if isinstance(error, MissingError) else Judged(check, error))
 
         def one(place: int, verdict: Verdict) -> None:
             piece = Combination(subjects[place].version, subjects[place].problem)
-            # That something is not installed is no verdict.
-            missing = verdict.error if isinstance(verdict.error, MissingError) else None
-            tell(piece, missing or Judged(verdict.check, verdict.error))
+            said(piece, verdict.error, verdict.check)
 
+        subjects = here.subjects(pieces, lambda piece, error: said(piece, error, None))
         here.verify(subjects, one)
 
 

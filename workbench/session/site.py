@@ -29,12 +29,12 @@ from workbench.store import Store, means_device
 from workbench.views.html.build import (
     BuiltReport,
     build_devices_page,
+    build_in,
     build_page,
     build_report,
     check_studies,
     program_pages,
 )
-from workbench.views.html.languages import build_in
 from workbench.views.html.page import (
     CapturedProgram,
     ReportFile,
@@ -57,15 +57,7 @@ _USAGE = (
 
 
 class SitePlan:
-    """Which site to write where.
-
-    `targets` are studies, steps (``v1..v4``), report files and captures; none: all that the project
-    has recorded. `out`: None: the project's ``reports/``. A `lasting` one is built again and again:
-    what did not change is not read again. `languages`: see `build_in`.
-
-    Raises:
-        UsageError: there is no project, and a study (or everything) was asked for.
-    """
+    """Which site to write where; see `CoreSession.site`, and `build_in` for `languages`."""
 
     def __init__(
         self,
@@ -92,7 +84,7 @@ class SitePlan:
 
     def build(self, *, force: bool = False, first: Collection[str] = ()) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
-        reports, programs = tuple(self._report_files()), tuple(self._captured())
+        reports, programs = self._report_files(), self._captured()
 
         def write(folder: Path, first: Collection[str]) -> BuiltReport:
             return build_report(
@@ -124,32 +116,17 @@ class SitePlan:
         project = self._recorded
         return (project.kernels, project.profiles, *files) if project else tuple(files)
 
-    def _report_files(self) -> Iterator[ReportFile]:
-        return (_report_file(self._place, text) for text in self._reports)
+    def _report_files(self) -> tuple[ReportFile, ...]:
+        return tuple(_report_file(self._place, text) for text in self._reports)
 
-    def _captured(self) -> Iterator[CapturedProgram]:
-        return (_captured_program(self._place, text) for text in self._programs)
+    def _captured(self) -> tuple[CapturedProgram, ...]:
+        return tuple(captures(text).asked(self._place, text) for text in self._programs)
 
 
 def _report_file(place: Workspace, text: str) -> ReportFile:
-    """The file that a report's pages are made of: ``x.ncu-rep::softmax``, ``@before::softmax``.
-
-    Raises:
-        UsageError: there is no such capture, or nothing of it was looked at closely.
-    """
     if not is_capture(text):
         return ReportFile(*split_target(text))
     return captures(text).report_file(place, text)
-
-
-def _captured_program(place: Workspace, text: str) -> CapturedProgram:
-    """The capture that a report's pages are made of: ``@before``, ``@HEAD~1``.
-
-    Raises:
-        UsageError: there is none; the hint says how to make it.
-        DataError: it is damaged.
-    """
-    return captures(text).asked(place, text)
 
 
 # --- one page ----------------------------------------------------------------------------------
@@ -255,7 +232,7 @@ def _of_report(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundP
 
 
 def _of_programs(place: Workspace, texts: tuple[str, ...], folder: Path) -> FoundPage:
-    programs = tuple(dict.fromkeys(_captured_program(place, text) for text in texts))
+    programs = tuple(dict.fromkeys(captures(text).asked(place, text) for text in texts))
     build_report(folder, programs=programs)
     name = page_part("-".join(program.name for program in programs))
     page = folder / program_pages().program_folder(*programs) / "index.html"
@@ -316,11 +293,8 @@ def _devices(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundP
     labels = found[0].label, found[1].label
     sides = (f"{rung.id}-{rung.ladder.device}" for rung in (old, new))
     parts = (new.ladder.name, *sides, new.ladder.problem)
-    return FoundPage(
-        path=build_devices_page(folder, (old, new), labels, found[1].profile.engine),
-        root=folder,
-        name="-".join(map(page_part, parts)) + ".html",
-    )
+    page = build_devices_page(folder, (old, new), labels, found[1].profile.engine)
+    return FoundPage(page, folder, "-".join(map(page_part, parts)) + ".html")
 
 
 def _page(
@@ -331,11 +305,8 @@ def _page(
     pairs: tuple[tuple[str, str, str], ...] = (),
 ) -> FoundPage:
     parts = (ladder.name, label, ladder.problem, ladder.device)
-    return FoundPage(
-        path=build_page(folder, ladder, file, pairs),
-        root=folder,
-        name="-".join(page_part(part) for part in parts) + ".html",
-    )
+    page = build_page(folder, ladder, file, pairs)
+    return FoundPage(page, folder, "-".join(map(page_part, parts)) + ".html")
 
 
 def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Selection) -> Ladder:
@@ -362,11 +333,12 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
     default = _default_problem(project, name)
     own = [ladder for ladder in own if ladder.problem == default] or own
     own = [ladder for ladder in own if means_device(project.default_device, ladder.device)] or own
-    return max(own, key=_on_hardware)  # the first, where several are
-
-
-def _on_hardware(ladder: Ladder) -> bool:
-    return any(rung.timed or "ncu" in rung.entries for rung in ladder.rungs.values())
+    on_hardware = (
+        ladder
+        for ladder in own
+        if any(rung.timed or "ncu" in rung.entries for rung in ladder.rungs.values())
+    )
+    return next(on_hardware, own[0])
 
 
 def _default_problem(project: Project, name: str) -> str:

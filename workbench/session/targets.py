@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
-from workbench.ncurep.files import split_target, stem
+from workbench.ncurep.files import holds_at_least, split_target, stem
 from workbench.project import Project, require_project
-from workbench.session.captures import installed
+from workbench.session.captures import captures, installed
 from workbench.session.workspace import (
     Places,
     Selection,
@@ -37,9 +37,13 @@ from workbench.units import several
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
 
     from workbench.session.source_lookup import Texts
     from workbench.study.folder import Study
+
+#: Launches between two lines that say how far reading is, where there is no terminal.
+_SAY_EVERY = 1000
 
 
 class Named(Record, frozen=True):
@@ -138,22 +142,26 @@ class Target(Record, frozen=True):
         device, launches = self.profile.device.name, len(self.profile.launches)
         return f"<{self.name} on {device}, {several(launches, 'launch', 'launches')}>"
 
-    def _repr_html_(self) -> str:
-        """What `workbench show` prints, for notebooks: one element, no scripts."""
-        from workbench.views.terminal.console import fragment
+    def view(self, width: int, *, everything: bool = False) -> RenderableType:
+        """What `workbench show` prints in so many columns."""
         from workbench.views.terminal.show import show_view
 
-        return fragment(
-            show_view(
-                self.profile,
-                label=self.name,
-                title=self.version.title if self.version else "",
-                timing=self.timing,
-                baseline=self.baseline,
-                notes=self.notes,
-                width=100,
-            )
+        return show_view(
+            self.profile,
+            label=self.name,
+            title=self.version.title if self.version else "",
+            timing=self.timing,
+            baseline=self.baseline,
+            notes=self.notes,
+            everything=everything,
+            width=width,
         )
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks: one element, no scripts."""
+        from workbench.views.terminal.console import fragment
+
+        return fragment(self.view(100))
 
 
 def resolve(
@@ -217,17 +225,72 @@ def whole_large_report(text: str) -> Path | None:
     """The path of a large report that `text` names as a whole; None for everything else."""
     if is_capture(text) or not is_report(text):
         return None
-    from workbench.session.reports import is_large  # what reads reports is not for versions
+    from workbench.ncurep.large import LARGE  # what reads reports is not for versions
 
     path, kernel = split_target(text)
-    return path if kernel is None and is_large(path) else None
+    return path if kernel is None and holds_at_least(path, LARGE) else None
 
 
 def _report(place: Workspace, text: str, label: str, selection: Selection) -> Target:
-    from workbench.session.reports import load_report
-
     profile, picked = load_report(place, text, selection)
     return Target(label=f"{label}{picked}", profile=profile, picked=bool(picked))
+
+
+def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Profile, str]:
+    """The profile of a report, or of a captured program's kernels; of a large one what is meant.
+
+    `text` is ``x.ncu-rep::kernel`` or ``@before::kernel``.
+
+    Returns:
+        The profile, and ``#2`` where it holds that launch alone because it was asked for.
+
+    Raises:
+        UsageError: no launch matches, or an engine that no report is of.
+        DataError: damaged.
+    """
+    if is_capture(text):
+        return captures(text).profile_of(place, text), ""
+    from workbench.ncurep.large import LARGE
+    from workbench.ncurep.read import read_report, select_kernels
+
+    path, kernel = split_target(text)
+    if holds_at_least(path, LARGE):
+        return _of_large(place, path, kernel, selection.launch)
+    profile = select_kernels(read_report(path), kernel)
+    if selection.engine == "emulator":
+        raise UsageError(f"{path} is an ncu report, not one of the emulator", "Leave out --engine.")
+    return profile, ""
+
+
+def _of_large(
+    place: Workspace, path: Path, kernel: str | None, launch: int | None
+) -> tuple[Profile, str]:
+    from workbench.ncurep import large
+    from workbench.ncurep.read import read_report
+
+    if launch is not None and "#" in (kernel or ""):
+        raise UsageError(f"--launch and {kernel} both name a launch", "Use only one of them.")
+    picked = "" if launch is None else f"#{launch}"
+    name = f"{kernel or ''}{picked}" or None
+    listener, said = place.listener, 0
+
+    def progress(done: int, of: int) -> None:
+        nonlocal said
+        if listener is None:
+            return
+        line = f"{path.name}: {done:,} of {of:,} launches are read"
+        if done - said >= _SAY_EVERY:
+            said = done
+            listener.say(line)
+        else:
+            listener.doing(line)
+
+    try:
+        choose = large.choice(name) if name else None
+        return read_report(path, progress=progress, choose=choose), picked
+    finally:
+        if listener is not None:
+            listener.clear()
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:

@@ -160,11 +160,7 @@ class Store:
         return home / component(version, "version")
 
     def profile_path(self, profile: Profile) -> Path:
-        """Path of `profile`, kept or to be kept.
-
-        Raises:
-            UsageError: study, version or problem is empty or too long.
-        """
+        """Path of `profile`, kept or to be kept; UsageError: a name of it is empty or too long."""
         names = profile.device.slug, profile.study, profile.version, profile.problem
         return self.path_of(*names, profile.engine)
 

@@ -85,11 +85,9 @@ def pack_raw(raw: Path | bytes) -> bytes:
 def encode(record: Profile | Timing, path: Path) -> bytes:
     """Envelope, JSON, zstd; refuses what could not be read back.
 
-    JSON has no NaN, and a column that contradicts its table would be taken for
-    damage later, when the capture cannot be repeated: better to fail here.
-
-    Raises:
-        DataError: NaN, infinity, a table that contradicts itself, or more than is read back.
+    JSON has no NaN, and a column that contradicts its table would be taken for damage later, when
+    the capture cannot be repeated: better to fail here. Raises DataError: NaN, infinity, a table
+    that contradicts itself, or more than is read back.
     """
     problem = contradiction(record)
     if problem:
@@ -186,10 +184,8 @@ def decode_totals(
     """Read a profile without its instructions, sources, rules and build: in half of the time.
 
     Damage of skipped parts is found where it breaks the file's checksum or its JSON. `data` as of
-    `decode`. `metrics` are the only ones to read, by ncu's names; a third of the time again.
-
-    Raises:
-        MissingError, DataError: as `decode`.
+    `decode`. `metrics` are the only ones to read, by ncu's names; a third of the time again. Raises
+    MissingError, DataError: as `decode`.
     """
     data = read_record(path) if data is None else data
     with contextlib.suppress(ValueError):  # whatever it is, `decode` says it
@@ -210,10 +206,8 @@ def _sources_envelope() -> type[Any]:
 def decode_sources(path: Path) -> Profile:
     """A profile without its launches, build and notices: in a fifth of the time.
 
-    Damage of what is passed over is found as by `decode_totals`.
-
-    Raises:
-        MissingError, DataError: as `decode`.
+    Damage of what is passed over is found as by `decode_totals`. Raises MissingError, DataError: as
+    `decode`.
     """
     data = read_record(path)
     with contextlib.suppress(ValueError):  # whatever it is, `decode` says it
@@ -269,7 +263,9 @@ def contradiction(record: Profile | Timing) -> str:
     index error far from the damaged file.
     """
     if isinstance(record, Timing):
-        return ""
+        known = filter(None, (record.time, record.baseline_time, record.ratio))
+        wrong = next((each.value for each in known if not 0 < each.value <= _MOST), None)
+        return "" if wrong is None else f"{wrong:g} is not a time"
     files = len(record.sources)
     return next(filter(None, (_table_fault(launch, files) for launch in record.launches)), "")
 

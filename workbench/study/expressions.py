@@ -3,11 +3,9 @@
 A `Key` is a place in a version's front matter; what is wrong with its expression is said with
 that place. A `Scope` is what evaluating needs of a study.
 
-``cdiv(M, 128) * 2`` in a version's front matter is evaluated by `simpleeval`,
-restricted to integers: no attribute, no subscript, no string, no call but
-``min``, ``max``, ``abs`` and ``cdiv``. The cost is bounded as well: an expression
-is at most 500 characters long and every intermediate value stays within 63 bits,
-so that ``9**9**9`` is an error and not a wait.
+``cdiv(M, 128) * 2`` is evaluated by `simpleeval`, restricted to integers: no attribute, subscript
+or string, no call but ``min``, ``max``, ``abs`` and ``cdiv``. An expression is at most 500
+characters long and every intermediate value stays within 63 bits, so ``9**9**9`` is an error.
 """
 
 from __future__ import annotations
@@ -211,11 +209,8 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
     """The value of an integer expression. A comparison gives 0 or 1.
 
     `expression` is, for example, ``cdiv(M, 128)``; `where` is the place for the message,
-    ``kernels/sgemm/v3_padded.cu:7: grid``.
-
-    Raises:
-        UsageError: not integer arithmetic, an unknown name (the nearest one is
-            named), a division by zero, or a value beyond 63 bits.
+    ``kernels/sgemm/v3_padded.cu:7: grid``. Raises UsageError: not integer arithmetic, an unknown
+    name (the nearest one is named), a division by zero, or a value beyond 63 bits.
     """
     with _shown(expression, where):
         tree = _parse(expression)

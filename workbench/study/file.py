@@ -22,6 +22,7 @@ from ptxemu import ELEMENT_BYTES
 from workbench.disk.limits import ARRAY
 from workbench.errors import UsageError, WorkbenchError, did_you_mean, nearest
 from workbench.model import Problem, Record
+from workbench.processes.bounds import OverError
 from workbench.study.expressions import FUNCTIONS
 from workbench.study.sources import read_source
 
@@ -42,6 +43,8 @@ class Pointer(Record, frozen=True):
 USES = ("verify", "profile", "sweep")
 _FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
 _DOCS = "`workbench docs front-matter` shows a whole study.py."
+#: The end of time, Ctrl-C, and a lifted study whose data is missing or damaged.
+NOT_THE_FILES = (WorkbenchError, KeyboardInterrupt, OverError)
 
 
 def compiled(text: str, path: Path, shown: str) -> types.CodeType:
@@ -64,9 +67,9 @@ def _judged(read: _Read) -> _Read:
     def reading(file: StudyFile, *args: Any, **kwargs: Any) -> Any:
         try:
             return read(file, *args, **kwargs)
-        except WorkbenchError:
+        except NOT_THE_FILES:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             what = args[0] if args and isinstance(args[0], str) else read.__name__
             raise file.error(f"`{what}` cannot be used: {_words(error)}") from None
 
@@ -97,7 +100,9 @@ class StudyFile:
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 exec(code, self._names)
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, OverError):
+            raise
+        except BaseException as error:
             raise self._raised(error, "{kind} while it was loaded: {said}") from error
 
     def error(self, what: str, hint: str = _DOCS, line: int = 1) -> UsageError:
@@ -125,9 +130,9 @@ class StudyFile:
             # What the file prints must not end up in --format json.
             with contextlib.redirect_stdout(sys.stderr):
                 return self._names[function](*arguments)
-        except WorkbenchError:
-            raise  # what a lifted study reads is missing, or damaged
-        except (Exception, SystemExit) as error:
+        except NOT_THE_FILES:
+            raise
+        except BaseException as error:
             raise self._raised(
                 error, "{kind} in {function}(): {said}".replace("{function}", function)
             ) from error

@@ -6,9 +6,8 @@ is version ``v3``; any other ``.cu`` or ``.py`` file whose front matter says
 Python and gives all else; docs/front-matter.md lists what it must define.
 
 Looking at a study runs nothing of it (`view_study`), for it may be somebody else's. Versions are
-read as text anyway; the rest (title, problems, what follows from their parameters) is kept in a
-record beside the profiles, written whenever the study was run on purpose. Where that is missing
-or older than the file, `SeenStudy.note` says so, and all else is shown.
+read as text anyway; the rest is kept in a record beside the profiles, written whenever the study
+was run on purpose. Where that is missing or older, `SeenStudy.note` says so.
 """
 
 from __future__ import annotations
@@ -266,11 +265,7 @@ class Study:
     # --- a version on a problem --------------------------------------------------
 
     def names(self, version: Version, problem: Problem) -> dict[str, int]:
-        """Parameters and integer defines, which the version's expressions may use.
-
-        Raises:
-            UsageError: a define hides a parameter.
-        """
+        """Parameters and integer defines of expressions; UsageError: a define hides a parameter."""
         parameters = self.parameters(problem)
         defines = defined_integers(version)
         for name in version.defines:
@@ -319,11 +314,8 @@ def require_study(project: Project, name: str) -> None:
 def load_study(project: Project, name: str) -> Study:
     """Load and check a study with all its versions; this runs ``study.py``.
 
-    `view_study` gives a study to look at without running it.
-
-    Raises:
-        UsageError: no such study; or study.py or the front matter of a version is
-            wrong, with file, line and the nearest right name.
+    `view_study` gives a study to look at without running it. Raises UsageError: no such study; or
+    study.py or the front matter of a version is wrong, with file, line and the nearest right name.
     """
     require_study(project, name)
     return Study(project, name)
@@ -332,10 +324,8 @@ def load_study(project: Project, name: str) -> Study:
 def parse_target(text: str, project: Project, study: str | None = None) -> tuple[str, str]:
     """``v3``, ``sgemm/v3`` or ``kernels/sgemm/v3_padded.cu`` -> (study, version).
 
-    The project's default study is meant where none is named, or else `study`.
-
-    Raises:
-        UsageError: malformed, or no study is named and the project has no default.
+    The project's default study is meant where none is named, or else `study`. Raises UsageError:
+    malformed, or no study is named and the project has no default.
     """
     named, slash, version = _without_path(text.strip()).rpartition("/")
     if not version or "/" in named or (slash and not named):
@@ -418,11 +408,7 @@ class StudyFacts(Record, frozen=True):
 
 
 def facts_of(study: Study) -> StudyFacts:
-    """The record of a study that was run.
-
-    Raises:
-        UsageError: study.py raised, or gave what it must not.
-    """
+    """The record of a study that was run; UsageError: study.py raised, or gave what it must not."""
     return StudyFacts(
         title=study.title,
         source=source_file("study.py", read_source(study.folder / "study.py")).sha256,
@@ -534,10 +520,8 @@ class SeenStudy(Study):
 def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) -> SeenStudy:
     """A study without running anything of it.
 
-    `known` are problems that profiles or times tell of, for a study without a record.
-
-    Raises:
-        UsageError: no such study, a study.py that is no Python, or wrong front matter.
+    `known` are problems that profiles or times tell of, for a study without a record. Raises
+    UsageError: no such study, a study.py that is no Python, or wrong front matter.
     """
     require_study(project, name)
     facts = None
@@ -546,7 +530,7 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
         facts = msgspec.json.decode(_kept(project, name), type=StudyFacts)
     except (FileNotFoundError, NotADirectoryError):
         pass  # which is told as what it means
-    except (OSError, WorkbenchError, msgspec.MsgspecError, RecursionError) as error:
+    except (OSError, WorkbenchError, ValueError, RecursionError) as error:
         shown = project.facts(name).relative_to(project.root).as_posix()
         wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
     again = f"`workbench verify --all --study {name}` runs it"

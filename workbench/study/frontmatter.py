@@ -586,13 +586,9 @@ def _quoted(line: str) -> str:
 def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     """Read and check the front matter of a version's file.
 
-    What was read is remembered by the text: whoever watches a study edits one of its versions.
-
     `path` is the name of the file in messages; `kind` is ``cuda`` for a ``.cu``, else a ``.py``.
-
-    Raises:
-        UsageError: no front matter, TOML that does not parse, an unknown key, a
-            wrong type or a missing key; names file, line and the nearest right key.
+    Raises UsageError: no front matter, TOML that does not parse, an unknown key, a wrong type or a
+    missing key; names file, line and the nearest right key.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     block = _block(text, path, kind)

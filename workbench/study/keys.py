@@ -300,11 +300,7 @@ class Keys:
         raise UsageError(f"{self.path}:{self.line(key)}: {what}", hint)
 
     def read(self, table: dict[str, Any]) -> VersionTable:
-        """The table with every value of its type.
-
-        Raises:
-            UsageError: an unknown key or a wrong type.
-        """
+        """The table with every value of its type; UsageError: an unknown key or a wrong type."""
         try:
             return msgspec.convert(table, VersionTable)
         except msgspec.ValidationError as error:

@@ -304,10 +304,7 @@ def check_names(version: Version, buffers: set[str], names: dict[str, int]) -> N
     """Refuse names in a version's expressions that its study does not have.
 
     `buffers` are inputs, outputs and the version's scratch buffers, `names` parameters and integer
-    defines.
-
-    Raises:
-        UsageError: at file and line, with the nearest right name.
+    defines. Raises UsageError: at file and line, with the nearest right name.
     """
     maps = [name for _, spec, _ in _descriptors(version) for name in spec["name"]]
     plain = names

@@ -145,11 +145,7 @@ class LiftedLaunch(Record, frozen=True):
     notes: tuple[str, ...] = ()
 
     def buffer(self, name: str) -> LiftedBuffer:
-        """The buffer of that name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The buffer of that name; KeyError: there is none."""
         return {each.name: each for each in self.buffers}[name]
 
 

@@ -18,11 +18,8 @@ def recorded(
     """The content of a buffer before the launch or `after` it, as a flat array.
 
     `folder` is ``captured``, beside the study; `dtype` is NumPy's name of the elements, or
-    ``bfloat16``. A buffer that the launch left alone is the same before and after.
-
-    Raises:
-        MissingError, DataError: as `workbench.study.lifted.lifted_bytes`; or there is no such
-            buffer.
+    ``bfloat16``. A buffer that the launch left alone is the same before and after. Raises
+    MissingError, DataError: as `workbench.study.lifted.lifted_bytes`; or there is no such buffer.
     """
     known = {each.name: each for each in read_lifted(folder).buffers}
     if buffer not in known:

@@ -76,17 +76,20 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     """Make a folder a project; what lies in it stays as it is.
 
     `study` is the name of a first study, which becomes the default one; empty for none.
-    `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own.
-
-    Returns:
-        The paths that were written, relative to `root`.
+    `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own. Returns
+    the paths that were written, relative to `root`.
 
     Raises:
         UsageError: the folder is a project already, or the name is no study name.
     """
     if study:
         check_study_name(study)
-    _check_no_project(root)
+    found = find_project(root)
+    if found is not None and found.root == root.resolve():
+        raise UsageError(
+            f"{root.resolve()} is already a workbench project",
+            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
+        )
     written = []
     for folder in ("kernels", "profiles"):
         if not (root / folder).is_dir():
@@ -117,15 +120,6 @@ def _write_settings(root: Path, study: str, pyproject: bool) -> str:
     text = f"{before}\n\n{table}" if before else table
     replace_file(root, path.name, text.encode(), durable=True)
     return path.name
-
-
-def _check_no_project(root: Path) -> None:
-    found = find_project(root)
-    if found is not None and found.root == root.resolve():
-        raise UsageError(
-            f"{root.resolve()} is already a workbench project",
-            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
-        )
 
 
 # --- a study ----------------------------------------------------------------------
@@ -173,10 +167,8 @@ def write_study(
 
     `make` gives the texts of the study's files by name, and all are read before one is written. It
     gets the folder that becomes the study's, and may put recorded data in there. Gives the paths
-    that were written, relative to the project.
-
-    Raises:
-        UsageError: the name cannot be one, or is taken; or a text is not valid in its file.
+    that were written, relative to the project. Raises UsageError: the name cannot be one, or is
+    taken; or a text is not valid in its file.
     """
     check_study_name(name)
     check_study_free(project, name, f"To add a version to it: workbench new v1 --study {name}.")
@@ -469,11 +461,7 @@ def _elements(study: str) -> dict[str, str]:
 
 
 def recorded_tables(study: str) -> dict[str, Any]:
-    """The constants of a ``study.py`` by name, as far as they can be read without running it.
-
-    Raises:
-        SyntaxError: it is no Python.
-    """
+    """The constants of a ``study.py`` by name, read without running it; SyntaxError: no Python."""
     tables = {}
     for node in ast.parse(study).body:
         if isinstance(node, ast.Assign):
@@ -506,7 +494,6 @@ def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _sixteen(text: str, kind: str) -> bool:
-    """Whether an argument is an integer that is a multiple of 16."""
     found = _NUMBER.fullmatch(text)
     return found is not None and kind[0] in "iu" and int(found[2]) % 16 == 0
 
@@ -526,12 +513,9 @@ def start_version(
 
     `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: "": to be
     filled in. `change` is the difference from its parent. `text` is the whole file, or its code
-    alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted
-    kernel in Triton.
-
-    Raises:
-        UsageError: the name is no version's name, or the number is taken, or the study cannot
-            be read with it; then the file is not there.
+    alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted kernel
+    in Triton. Raises UsageError: the name is no version's name, or the number is taken, or the
+    study cannot be read with it; then the file is not there.
     """
     match = VERSION_NAME.match(name)
     if match is None:

@@ -59,11 +59,8 @@ _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
     """Hold arguments against the parameters that kernels were compiled with.
 
-    Kernels that `ptx`, the compiled code, lacks are skipped.
-
-    Raises:
-        UsageError: there are more or fewer arguments than parameters, or one is of another size;
-            at the line of `args`.
+    Kernels that `ptx`, the compiled code, lacks are skipped. Raises UsageError: there are more or
+    fewer arguments than parameters, or one is of another size; at the line of `args`.
     """
     for launch in launches:
         wanted, kinds = parameter_bytes(ptx, launch.kernel), _kinds(ptx, launch.kernel)
@@ -281,9 +278,8 @@ def shared_arrays(code: str, defined: Mapping[str, int]) -> dict[str, tuple[int,
     """The arrays of shared memory that a source declares: bytes of an element, and extents.
 
     Only of plain types and of extents that are numbers once constants are put in; of a name that
-    is declared in two ways nothing is said. An extent that is left out is 0.
-
-    `defined` is what the compiler is told beside it.
+    is declared in two ways nothing is said. An extent that is left out is 0. `defined` is what the
+    compiler is told beside it.
     """
     plain, values = without_comments(code), dict(defined)
     for match in _DEFINE.finditer(plain):

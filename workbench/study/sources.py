@@ -105,15 +105,12 @@ def local_sources(
 ) -> tuple[SourceFile, ...]:
     """The version's file, then every project file that it includes, in order of use.
 
-    A quoted include is looked for beside the file that names it, then (as one in
-    angle brackets) in the ``-I`` folders of the version, which are relative to the
-    project's root. What is not found there is the toolkit's, and the compiler's to
-    report; so is what lies outside where the project is closed. `looked` takes the paths that
-    were looked for, and whether they are there.
-
-    Raises:
-        UsageError: an included file lies outside the project or is not UTF-8; or the project
-            is closed, and it is none that a version may include.
+    A quoted include is looked for beside the file that names it, then (as one in angle brackets) in
+    the ``-I`` folders of the version, which are relative to the project's root. What is not found
+    there is the toolkit's, and the compiler's to report; so is what lies outside where the project
+    is closed. `looked` takes the paths that were looked for, and whether they are there. Raises
+    UsageError: an included file lies outside the project or is not UTF-8; or the project is closed,
+    and it is none that a version may include.
     """
     found = {version.path: source_file(version.path, version.text)}
     queue = [(version.path, include_directives(version.text))]

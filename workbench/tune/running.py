@@ -1,8 +1,8 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference where they may be the best. Those that may be the best then race in
-turns, with the stopping rule of `workbench time`. Each trial is kept as it ends.
+and compared with the reference where they may be the best. Those then race in turns, with the
+stopping rule of `workbench time`. Each trial is kept as it ends.
 """
 
 from __future__ import annotations

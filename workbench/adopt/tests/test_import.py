@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -32,7 +34,6 @@ def run(
     shutil.copytree(repo / "kernels" / "sgemm", tmp_path / "kernels" / "sgemm")
     (tmp_path / "workbench.toml").write_text('default_study = "sgemm"\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def call(*arguments: str) -> tuple[int, str, str]:
         code = 0
@@ -107,6 +108,29 @@ def test_kernels_can_be_chosen(run: Run, report: Reports) -> None:
     code, out, _ = run(path, "--version", "v1", "--problem", "n4096")
     assert "5 launches: sgemm_v0, sgemm_v1, sgemm_v2, sgemm_v3, sgemm_v4" in out
     assert "note: sgemm_v3 ran with" not in out
+
+
+def test_a_killed_import_of_a_study_is_made_again(run: Run, tmp_path: Path) -> None:
+    rename, left = os.replace, 99
+
+    def killed(*given: Any, **where: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os._exit(9)
+        rename(*given, **where)
+
+    for number in range(1, 9):
+        if (pid := os.fork()) == 0:
+            os.replace, left = killed, number
+            os._exit(run(REPORT, "--study", "made")[0])
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert run(REPORT, "--study", "made")[0] == (0 if code else 2), number
+        if not code:
+            break
+        for folder in (tmp_path / "kernels" / "made", tmp_path / "profiles"):
+            shutil.rmtree(folder)
+    assert number > 3
 
 
 def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) -> None:

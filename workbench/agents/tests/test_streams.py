@@ -96,6 +96,10 @@ def test_what_is_no_message_ends_nothing(tmp_path: Path) -> None:
             b"x" * 2_000_000,
         ):
             wire.send(line)
+        wire.request(98, "ping", {"half": "\ud83d", "whole": "\U0001f600"})
+        while (message := wire.read()).get("id") != 98:
+            assert message.get("error") or message["result"]["isError"]
+        assert message["result"] == {}
         wire.call(99, "explain", words=["duration"], select="/counters/0/id")
         while (message := wire.read()).get("id") != 99:
             assert message.get("error") or message["result"]["isError"]

@@ -511,8 +511,8 @@ def _count(
 ) -> Delta | None:
     """The count that rose (or fell) with a wait at the same hunks, the one that moved most.
 
-    What spilled went with the wait for it wherever both are: the compiler put it there. Where no
-    source is known, that is what moved by half.
+    What spilled went with the wait for it wherever both are: the compiler put it there. Where
+    neither is in a hunk, that is what moved by half.
     """
     along = [
         delta
@@ -523,8 +523,12 @@ def _count(
     along.sort(key=lambda d: -_ratio(d))
     for delta in along:
         found = place(delta, "count")
-        near = found.link == "source unknown" and _ratio(delta) >= HALF
-        if near or delta.id == "local_sectors" or set(found.hunks) & set(hunks):
+        nowhere = not hunks and found.link in ("source unknown", "elsewhere")
+        if (
+            (nowhere and _ratio(delta) >= HALF)
+            or delta.id == "local_sectors"
+            or set(found.hunks) & set(hunks)
+        ):
             return delta
     return None
 

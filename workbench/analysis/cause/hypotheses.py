@@ -71,8 +71,8 @@ _WAIT_IS = 0.6
 _LEADS = 0.5
 #: A unit below this share of its peak (%) had nothing to do.
 _IDLE = 1.0
-#: A count moved by half.
-HALF = math.log(1.5)
+#: A logarithm: a count rose by half, or fell by a third.
+HALF = 0.4
 #: How much is taken off the belief in a prediction for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 

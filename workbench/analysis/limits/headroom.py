@@ -148,17 +148,9 @@ class Mix:
         """Part of the instructions issued (0-1) that have these roles."""
         return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
 
-    def spared(self, kind: str) -> float:
-        """Part of the plain loads (0-1) of a role that accesses of 16 bytes a lane would spare."""
-        return 1.0 - self._narrow[kind] / self._plain[kind] if self._plain[kind] else 0.0
-
-    def mean_width(self, kind: str) -> Maybe:
-        """The same as `width`; absent where there is no such load."""
-        return self.width(kind) if self._plain[kind] else None
-
-    def width(self, kind: str) -> float:
-        """Mean bytes of a lane's plain load of a role."""
-        return _WIDEST * (1.0 - self.spared(kind))
+    def width(self, kind: str) -> Maybe:
+        """Mean bytes of a lane's plain load of a role; absent where there is no such load."""
+        return over(_WIDEST * self._narrow[kind], self._plain[kind])
 
     @property
     def overhead_line(self) -> LineKey | None:
@@ -526,12 +518,12 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
         ("global load", _GLOBAL, "global_load_requests", "global"),
         ("shared load", _SHARED, "shared_accesses", "shared"),
     ):
-        spared = seen.mix.spared(kind)
-        loaded = seen.mix.issued[kind]
-        of_lsu = loaded / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         width = seen.mix.width(kind)
+        if width is None:
+            continue
+        of_lsu = seen.mix.issued[kind] / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         part = (
-            spared,
+            1.0 - width / _WIDEST,
             _("a lane loads {width:.2g} bytes at a time where 16 are possible").format(width=width),
         )
         # Wider loads are fewer; what they carry still passes the data stage and the L2.
@@ -754,8 +746,8 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
     seconds = side.value("duration")
     loads = sum(mix.issued[f"{where} load"] for where in ("shared", "global"))
     known: dict[tuple[Kind, str], Maybe] = {
-        ("wide", "global_load_requests"): mix.mean_width("global load"),
-        ("wide", "shared_accesses"): mix.mean_width("shared load"),
+        ("wide", "global_load_requests"): mix.width("global load"),
+        ("wide", "shared_accesses"): mix.width("shared load"),
         ("spills", "local_sectors"): side.value("local_sectors"),
         ("lanes", "lanes_per_instruction"): side.value("lanes_per_instruction"),
         ("grid", "tail_idle"): runs.busiest - runs.mean,

@@ -118,9 +118,8 @@ def title_of(state: str) -> str:
 def breakdown(launch: Launch) -> Breakdown:
     """Split a launch's warp time over the warp states of the catalog.
 
-    Returns:
-        Shares that add up to 1; no shares and source "" where the report holds
-        neither samples nor ratios.
+    Returns shares that add up to 1; no shares and source "" where the report holds neither samples
+    nor ratios.
     """
     return _breakdowns(launch)
 
@@ -254,12 +253,9 @@ NAMED = 0.15
 def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
     """The states of several profiles that are told apart, heaviest first; the rest as one.
 
-    One that takes `NAMED` of any of them is told apart in any case.
-
-    Shares decide, so that a slow first version does not hide what the others do. Lists and
-    no sets: seconds are added up in this order, and the last digit of a sum depends on it.
-
-    `most`: states with a name of their own.
+    One that takes `NAMED` of any of them is told apart in any case; `most`: states with a name of
+    their own. Shares decide, so that a slow first version does not hide what the others do. Lists
+    and no sets: the last digit of a sum of seconds depends on the order.
     """
     weight: dict[str, float] = {}
     named: set[str] = set()
@@ -460,7 +456,6 @@ def limit_of(profile: Profile) -> Limit | None:
 def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     """What limits one launch."""
     busy = loads(launch)
-    grid = _short_grid(launch, device)
     waited = _waits(launch, _MEMORY)
     queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
     full = tuple(
@@ -475,7 +470,7 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     if queued and not waited and any(load.resource.id in _QUEUED for load in full):
         # A memory that no warp waits for stands behind what warps do queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
-    time = running_of(launch)
+    time, grid = running_of(launch), _short_grid(launch, device, full)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
         share = 100 * time.busiest
         words = _("a short launch: the busiest SM is active {share:.0f}% of the time").format(
@@ -483,18 +478,14 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
         )
         return Limit(id="launch", words=words, share=share, others=full)
     if grid is not None:
-        words, share, names = grid
-        return Limit(id="grid", words=words, share=share, others=full, names=names)
+        return grid
     if full:
         best = full[0]
         words = _("{resource}, {share:.0f}%").format(
             resource=best.resource.title, share=best.active
         )
         return Limit(id=best.resource.id, words=words, share=best.active, others=full[1:])
-    if (grid := _short_grid(launch, device, alone=True)) is not None:
-        words, share, names = grid
-        return Limit(id="grid", words=words, share=share, others=busy[:1], names=names)
-    return _latency(launch, busy)
+    return _short_grid(launch, device, busy[:1], alone=True) or _latency(launch, busy)
 
 
 def _waits(launch: Launch, states: frozenset[str]) -> bool:
@@ -523,20 +514,20 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
         part = _("{part}, beside {unit} at {share:.0f}%").format(
             part=part, unit=load.resource.title, share=load.active
         )
-    words = _("latency: {id}, {part}").format(id=stall_words(first.state.id), part=part)
+    words = _("latency: {id}, {part}")
     if first.state.id == BARRIER:
+        words = _("latency: barrier stalls of warpgroups (wgmma), {part}")
         if barrier_waits(launch)[0] >= _AT_BARRIERS:
             words = _("waiting at barriers, {part}").format(part=part)
-            return Limit(id="sync", words=words, share=share, others=busy[:1])
-        words = _("latency: barrier stalls of warpgroups (wgmma), {part}").format(part=part)
-    names = (first.state.id,)
-    return Limit(id="latency", words=words, share=share, others=busy[:1], names=names)
+            return Limit("sync", words, share, busy[:1])
+    words = words.format(id=stall_words(first.state.id), part=part)
+    return Limit("latency", words, share, busy[:1], (first.state.id,))
 
 
 def _short_grid(
-    launch: Launch, device: Device, alone: bool = False
-) -> tuple[str, float, tuple[str | int, ...]] | None:
-    """Words, share (%) and `Limit.names` of a grid that leaves SMs without work for long.
+    launch: Launch, device: Device, others: tuple[Load, ...], alone: bool = False
+) -> Limit | None:
+    """A grid that leaves SMs without work for long.
 
     `alone`: where no cycles of SMs are known, the launch says how many of them can have no block.
     """
@@ -557,7 +548,7 @@ def _short_grid(
         if blocks == 1 and threads < WARP_SIZE:
             all_of = _("one thread") if threads == 1 else several(threads, "thread")
             words = _("{all_of} in all, on one of {sms} SMs").format(all_of=all_of, sms=sms)
-        return words, 100 * blocks / sms, (blocks, sms)
+        return Limit("grid", words, 100 * blocks / sms, others, (blocks, sms))
     part = 100 * time.mean
     waves = value_of(launch, "waves")
     if waves is not None and waves >= _MANY_WAVES:
@@ -569,12 +560,9 @@ def _short_grid(
         words = _(
             "{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
         ).format(waves=waves, what=what, part=part)
-        return words, part, ("waves",)
-    return (
-        _("an uneven tail: SMs are active {part:.0f}% of the time").format(part=part),
-        part,
-        ("tail",),
-    )
+        return Limit("grid", words, part, others, ("waves",))
+    words = _("an uneven tail: SMs are active {part:.0f}% of the time").format(part=part)
+    return Limit("grid", words, part, others, ("tail",))
 
 
 def _percent(launch: Launch, name: str) -> float | None:

@@ -150,7 +150,6 @@ class MemoryChart(Record, frozen=True):
     flows: tuple[Transfer, ...]
 
     def __getitem__(self, identity: str) -> Transfer:
-        """The flow of that name."""
         return next(flow for flow in self.flows if flow.id == identity)
 
 
@@ -161,8 +160,7 @@ _Split = dict[Access, dict[LineKey, Number]]
 def memory(profile: Profile) -> MemoryChart | None:
     """The memory chart of all launches of a profile: amounts add, rates are means by duration.
 
-    Returns:
-        None where no launch was measured, or no amount of any flow is known.
+    Returns None where no launch was measured, or no amount of any flow is known.
     """
     return _recent(profile)
 
@@ -209,7 +207,6 @@ class _FlowCounts:
         return float(found.value) if isinstance(found, Combined) else None
 
     def flow(self, kind: Kind) -> Transfer:
-        """What went that way."""
         lines, metric = self._lines(kind)
         asked = None if lines is None else sum(lines.values())
         amount, ncu, missing = self._amount(kind, asked, metric)

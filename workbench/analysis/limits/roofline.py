@@ -1,9 +1,7 @@
 """What a launch did: arithmetic by unit, bytes by level, and where that is under the roofline.
 
-Work is what the launch executed, not what the study says a job needs, so that a
-report from anywhere has a point and recomputation counts. Its roof is that of the
-unit that did most of it; a launch whose work
-cannot be counted gets a reason instead of a point in the wrong place.
+Work is what the launch executed, not what the study says a job needs: recomputation counts. Its
+roof is that of the unit that did most of it; a launch whose work cannot be counted gets a reason.
 
 Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual
 performance model for multicore architectures", CACM 52(4), 2009.

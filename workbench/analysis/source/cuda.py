@@ -44,18 +44,6 @@ _LISTS = frozenset({"declaration_list", "field_declaration_list", "else_clause"}
 _MACROS = frozenset({"preproc_def", "preproc_function_def", "preproc_include", "comment"})
 
 
-def statement_lines(root: Node) -> list[Range]:
-    """Lines of every statement that has several, ascending and disjoint.
-
-    Args:
-        root: A parse tree.
-
-    Returns:
-        1-based first and last lines.
-    """
-    return joined(_Walk(root).found)
-
-
 class _Walk:
     """All tokens in the order of the text, each for the statement that it is of."""
 
@@ -114,17 +102,11 @@ _FUNCTIONS = {"function_definition", "template_declaration"}
 
 
 class Reader(Declarations):
-    """Reads one file into the map.
-
-    Args:
-        found: The map of the whole version.
-        file: Index of the file.
-        source: Its text.
-    """
+    """Reads one file, by its index, into `found`, the map of the whole version."""
 
     def __init__(self, found: SourceMap, file: int, source: Source) -> None:
         super().__init__(found, file, source)
-        found.statements[file] = statement_lines(self.root)
+        found.statements[file] = joined(_Walk(self.root).found)
 
     # --- bodies --------------------------------------------------------------------
 

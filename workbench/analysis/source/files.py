@@ -1,8 +1,7 @@
 """The sources of two profiles side by side: paired files, hunks, and the links of every line.
 
-This half of attribution knows no counters. Its result answers one question for
-the other half: given a line of either side, which hunk is it in, or else which line
-of the other side is it, and what links it to a hunk?
+This half of attribution knows no counters. It tells the other half which hunk a line is in, or
+else which line of the other side it is, and what links it to a hunk.
 """
 
 from __future__ import annotations
@@ -107,9 +106,7 @@ def unknown_files(
     """Files of both sides whose text is not held, and of which nothing says that they are the same.
 
     A hash says so, and the compiler of a header of its own. -1 stands for a side that holds
-    no text at all: nothing can be said of any of its lines.
-
-    `files`: which old file is paired with which new one.
+    no text at all. `files`: which old file is paired with which new one.
     """
     toolkit = bool(old.compiler) and old.compiler == new.compiler
     same = {
@@ -122,16 +119,12 @@ def unknown_files(
         dark = {
             n
             for n, source in enumerate(profile.sources)
-            if source.text is None and not (toolkit and _is_toolkit(profile, n))
+            if source.text is None
+            and not (toolkit and profile.sources[n].path.startswith(("system/", "triton/")))
         }
         none = len(dark) == len(profile.sources) and not hashed
         out.append(frozenset((dark - hashed) | ({-1} if none else set())))
     return out[0], out[1]
-
-
-def _is_toolkit(profile: SourceSide, file: int) -> bool:
-    """Whether a file is the compiler's: ``system`` has its headers, ``triton`` Triton's library."""
-    return profile.sources[file].path.startswith(("system/", "triton/"))
 
 
 def _used(profile: SourceSide) -> list[int]:
@@ -201,13 +194,9 @@ _READERS: dict[str, Callable[[SourceMap, int, Source], Recorder]] = {
 
 
 def read(sources: Sequence[Source]) -> SourceMap:
-    """Read all sources of one version.
+    """Read all sources of one version, as `scan` cuts them; places name them by their index.
 
-    Args:
-        sources: The files, as `scan` cuts them; places name them by their index.
-
-    Returns:
-        What was found; it is kept for the version's next step, and must not be changed.
+    The result is kept for the version's next step, and must not be changed.
     """
     return _read(tuple(sources))
 
@@ -283,9 +272,7 @@ def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) 
     """Compare the sources of two profiles.
 
     Where two kernels of one file are compared by `launches`, their bodies are aligned, and of the
-    rest what they use.
-
-    What was found is shared by all profiles of the same code, and must not be changed.
+    rest what they use. The result is shared by profiles of the same code: do not change it.
     """
     return _compared(side_of(old), side_of(new), tuple(launches))
 
@@ -349,7 +336,6 @@ class _Pairing:
         return bool(kinds[0] & kinds[1])
 
     def compare_files(self, files: Sequence[FilePair]) -> None:
-        """Differences of whole files."""
         self.diffs = []
         for a, b in files:
             one = self.before[a] if a is not None else None

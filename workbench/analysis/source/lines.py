@@ -81,11 +81,6 @@ class Source:
         return "\n".join(self.lines)
 
 
-def language_of(path: str) -> Language:
-    """By the file's ending: ``.py`` is Python (Triton, PyTorch), all else CUDA C++."""
-    return "python" if path.endswith(".py") else "cuda"
-
-
 # A version is on both sides of steps, and its headers are those of all others.
 @lru_cache(maxsize=64)
 def scan(text: str, path: str = "") -> Source:
@@ -98,7 +93,7 @@ def scan(text: str, path: str = "") -> Source:
     lines = text.split("\n")
     if len(lines) > 1 and lines[-1] == "":
         lines.pop()
-    language = language_of(path)
+    language: Language = "python" if path.endswith(".py") else "cuda"
     tokens: list[list[str]] = [[] for _ in lines] or [[]]
     comments: list[list[str]] = [[] for _ in tokens]
     row, last = 0, len(tokens) - 1
@@ -345,10 +340,8 @@ def align(
     """Match equal elements of two sequences, in order.
 
     Equal keys are equal lines. `weights` is the information of a key (see `information`): 0 for
-    lines that say nothing, 1 without an entry.
-
-    Returns:
-        Index pairs, strictly increasing on both sides, coincidences removed.
+    lines that say nothing, 1 without an entry. Returns index pairs, strictly increasing on both
+    sides, coincidences removed.
     """
     pairs = _Aligner(old, new, weights).run()
     return _without_coincidences(pairs, old, len(new), weights)
@@ -493,12 +486,9 @@ def pair_statements(
     """Make an alignment of lines one of statements.
 
     `pairs` are unchanged lines (old, new), 1-based, increasing on both sides; `statements`: which
-    lines are one statement.
-
-    Returns:
-        Pairs without the lines of edited statements, and with those of whole statements
-        that lines alone had not shown to be equal; and the statements that only have
-        other line breaks.
+    lines are one statement. Returns pairs without the lines of edited statements, and with those of
+    whole statements that lines alone had not shown to be equal; and the statements that only have
+    other line breaks.
     """
     if len(pairs) == len(old.lines) == len(new.lines):
         return list(pairs), []

@@ -472,12 +472,10 @@ def pair_files(
 ) -> list[FilePair]:
     """Pair files: by the longest common end of their paths, by content, then those of the kernels.
 
-    Files of one name under another root are the same files; of several that end alike, those
-    go together that have the most of their paths in common, and then the most lines.
-
-    Returns:
-        Index pairs; None where a file is on one side only. Files that are on one
-        side only and hold no text are left out.
+    Files of one name under another root are the same files; of several that end alike, those go
+    together that have the most of their paths in common, and then the most lines. Returns index
+    pairs; None where a file is on one side only. Files that are on one side only and hold no text
+    are left out.
     """
     pairs: list[tuple[int, int]] = []
     left = dict.fromkeys(range(len(before)))
@@ -524,7 +522,6 @@ def _parts(path: str) -> list[str]:
 
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many parts two paths have in common at their end."""
     most = min(len(one), len(other))
     return next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
 

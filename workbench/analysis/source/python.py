@@ -135,9 +135,6 @@ class PythonReader(Recorder, ast.NodeVisitor):
         finally:
             del self.feeds[depth:]
 
-    def _lookup(self, name: str) -> list[int]:
-        return [self.names[name]] if name in self.names else self.globals.get(name, [])
-
     def _define(
         self, name: str, node: ast.stmt | ast.expr, kind: DefinitionKind, key: Tokens
     ) -> int:
@@ -203,7 +200,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
         self._use(node.id, node)
 
     def _use(self, name: str, node: ast.expr) -> None:
-        for index in self._lookup(name):
+        for index in [self.names[name]] if name in self.names else self.globals.get(name, []):
             self.add_use(index, node.lineno, self._at(node), tuple(self.feeds))
 
     def visit_Call(self, node: ast.Call) -> None:

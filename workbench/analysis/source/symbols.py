@@ -261,7 +261,6 @@ _TYPES = {"struct_specifier", "class_specifier", "union_specifier", "enum_specif
 
 @lru_cache(maxsize=1)
 def _parser() -> Parser:
-    """The CUDA parser, made once."""
     import tree_sitter_cuda
     from tree_sitter import Language, Parser
 

@@ -345,6 +345,26 @@ def test_another_cluster_is_unknown(tmp_path: Path) -> None:
 # --- the command line ------------------------------------------------------------------------
 
 
+def test_no_program_of_the_working_folder_is_slurms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "here").mkdir()
+    for name in ("sbatch", "squeue", "sacct", "scancel", "srun", "sinfo"):
+        for folder, text in (("real", "exit 1"), ("here", "touch ran; exit 1")):
+            (tmp_path / folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tmp_path / folder / name).chmod(0o755)
+    sends = "#!/bin/sh\nsrun\necho Submitted batch job 7\n"
+    (tmp_path / "real" / "sbatch").write_text(sends)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PATH", f":.:{tmp_path}/real:/usr/bin:/bin")
+    queue = SlurmQueue(SlurmSettings())
+    sent = queue.submit("x", [lambda: None], tmp_path, exclusive=False, minutes=1, avoid=())
+    queue.elements(["x"])
+    queue.cancel(["x"])
+    assert sent == "7" and not queue.troubled() and not (tmp_path / "here" / "ran").exists()
+
+
 @pytest.mark.usefixtures("project_here")
 def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.cluster.slurm.program", lambda _name: None)

@@ -60,11 +60,7 @@ class ShownChip(Record, frozen=True):
 
 
 def chip(name: str) -> ShownChip:
-    """Return one of `chips`.
-
-    Raises:
-        KeyError: there is no such chip.
-    """
+    """Return one of `chips`; KeyError: there is no such chip."""
     return ShownChip(**_table()["chip"][name])
 
 

@@ -473,11 +473,7 @@ def _check(
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:
-    """Return the check of a whole run, if it passed.
-
-    Raises:
-        KernelError: the result is wrong.
-    """
+    """Return the check of a whole run, if it passed; KernelError: the result is wrong."""
     check = emulation.check
     assert check is not None
     if not check.ok:
@@ -514,10 +510,6 @@ class Blame:
     place: str
     words: str
     hint: str = ""
-
-
-def _stores(module: ptxemu.Module, origins: ptxemu.Origins, name: str) -> list[str]:
-    return list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
 
 
 def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
@@ -558,7 +550,7 @@ def _never_written(
         first, count = _shown(name, got.shape, flat), int(left.sum())
         more = f" and {count - 1:,} more of its {left.size:,} elements" if count > 1 else ""
         verb = "were" if count > 1 else "was"
-        stores = _stores(module, origins, name)
+        stores = list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
         if not stores:
             return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
         # The line that wrote the element before the first one, or else behind the gap.

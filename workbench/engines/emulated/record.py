@@ -332,14 +332,9 @@ _LSU_LANES = 32
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Cycles of one SM, by unit; `binds` names the largest."""
+    """Cycles of one SM, by unit."""
 
     cycles: dict[str, float]
-
-    @property
-    def binds(self) -> str:
-        """The unit that needs most cycles."""
-        return max(self.cycles, key=lambda unit: self.cycles[unit])
 
     @property
     def least(self) -> float:
@@ -389,7 +384,7 @@ def _bounds(
         name = unit.replace(" ", "_").replace("/", "_").lower()
         out[f"ptx__bound_cycles_{name}"] = Metric(value=cycles, unit="cycle")
     out[_LEAST] = Metric(value=found.least, unit="cycle")
-    out[_BINDS] = Metric(value=found.binds)
+    out[_BINDS] = Metric(value=max(found.cycles, key=found.cycles.__getitem__))
     absent = _absent(counts.rows, "")
     return {name: metric for name, metric in out.items() if name not in absent}
 

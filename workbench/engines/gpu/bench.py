@@ -100,11 +100,7 @@ class CudaVersion:
         self._textures: dict[tuple[TextureArg, int], DeviceTexture] = {}
 
     def bind(self, buffers: Buffers) -> Binding:
-        """Pack the arguments of every launch once; the fills precede the launches.
-
-        Raises:
-            WorkerError: an impossible launch or fill.
-        """
+        """Pack every launch's arguments, fills first; WorkerError: an impossible launch or fill."""
         asked = self._executable
         launches = [(launch.kernel, self._step(launch, buffers)) for launch in asked.launches]
         # Behind the launches, because these may load the code a second time.

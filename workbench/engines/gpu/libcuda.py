@@ -1,12 +1,8 @@
 """The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps, textures.
 
-Stream capture, graph launch, launches with attributes, tensor maps and texture objects have no
-wrapper in PyCUDA 2026.1.
-``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same
-one, its import takes longer than the worker's own, and it would be one more package
-between a user and a time. The driver's C interface is stable across CUDA 12 and 13 and
-is on every machine that can run a kernel; of its hundreds of functions a dozen are
-called here. Names carry the version suffix that ``cuda.h`` maps them to.
+``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same one, and its
+import takes longer than the worker's own. The driver's C interface is stable across CUDA 12 and 13.
+Names carry the version suffix that ``cuda.h`` maps them to.
 """
 
 from __future__ import annotations
@@ -126,10 +122,7 @@ class Driver:
         """Record what `enqueue` puts on the stream, ready to be replayed.
 
         `stream` is not the default one; `enqueue` is called once: nothing runs on the device
-        meanwhile.
-
-        Raises:
-            DriverError: its work cannot be recorded.
+        meanwhile. Raises DriverError: its work cannot be recorded.
         """
         handle = ctypes.c_void_p(stream)
         graph = ctypes.c_void_p()
@@ -169,11 +162,7 @@ class Driver:
         return module
 
     def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
-        """Return address and bytes of a variable of a module.
-
-        Raises:
-            DriverError: it has none of that name.
-        """
+        """Address and bytes of a module's variable; DriverError: it has none of that name."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call(
             "cuModuleGetGlobal_v2",
@@ -259,10 +248,7 @@ def open_device() -> None:
     """Make the primary context of the first device, which stays until the process ends.
 
     A later user retains it at once. PyCUDA would block all of Python for as long as the driver
-    takes; called through ctypes, it does not.
-
-    Raises:
-        DriverError: there is no driver, or no device.
+    takes; called through ctypes, it does not. Raises DriverError: there is no driver, or no device.
     """
     driver, device, context = Driver(), ctypes.c_int(), ctypes.c_void_p()
     driver.call("cuInit", 0)
@@ -355,10 +341,8 @@ class _Copy(ctypes.Structure):
 class DeviceTexture:
     """A texture object over device memory, or over a CUDA array with a copy of it.
 
-    `address` is of its first texel; it is copied on `stream`.
-
-    Raises:
-        DriverError: the driver refuses it.
+    `address` is of its first texel; it is copied on `stream`. Raises DriverError: the driver
+    refuses it.
     """
 
     def __init__(self, driver: Driver, texture: Texture, address: int, stream: int) -> None:
@@ -392,7 +376,6 @@ class DeviceTexture:
         weakref.finalize(self, driver.forget, self.handle, array.value).atexit = False
 
     def _copied(self, texture: Texture, address: int, stream: int) -> ctypes.c_void_p:
-        """A CUDA array that holds the texels."""
         width, height, depth = (*texture.dims, 1, 1)[:3]
         # An extent of 0 means that the axis does not exist.
         extents = (*texture.dims, 0, 0)[:3]

@@ -3,10 +3,7 @@
 The version and its baseline take turns (ABAB …), so that a slow change of clocks or
 temperature reaches both alike. Every execution takes the next set of buffers; with
 the caches asked to be cold, the sets together exceed twice the L2, and by the time a
-set comes round again nothing of it is left there.
-
-Clocks and power are what the machine gives: nothing is set. They are waited for, watched, and
-told.
+set comes round again nothing of it is left there. No clock and no power limit is set.
 """
 
 from __future__ import annotations
@@ -284,10 +281,7 @@ class Stopwatch:
         """Warm up, choose the method, sample until the interval is narrow enough.
 
         `baseline` takes turns with it. `settle` waits for steady conditions, with the work that it
-        is given as load.
-
-        Raises:
-            WorkerError: a launch failed.
+        is given as load. Raises WorkerError: a launch failed.
         """
         both = [version] if baseline is None else [version, baseline]
         longer = _RESTORING if any(each.restores for each in both) else 1
@@ -327,10 +321,8 @@ class Stopwatch:
         A round is a pair of each with the fastest one, so that a clock that moves all alike hides
         nothing and prolongs nothing. It ends when no other can be faster by more than
         `TimeOptions.width`. `Contestant.samples` holds the single times afterwards. Each of `every`
-        was run once; `settle` as of `measure`. Returns those that were not dropped.
-
-        Raises:
-            WorkerError: a launch failed.
+        was run once; `settle` as of `measure`. Returns those that were not dropped. Raises
+        WorkerError: a launch failed.
         """
         live, least_s = list(every), _WARM_UP_S if len(every) > 1 else _BRIEF_S
         with (

@@ -43,11 +43,7 @@ Array = NDArray[Any]
 
 
 def dtype_of(name: str) -> DType:
-    """Return the type of a name such as ``float16``, ``<f4`` or ``bfloat16``.
-
-    Raises:
-        UsageError: there is no such type.
-    """
+    """Return the type of ``float16``, ``<f4`` or ``bfloat16``; UsageError: there is none."""
     if name == _BFLOAT16:
         import ml_dtypes
 
@@ -78,7 +74,16 @@ def interface_type(dtype: DType) -> str:
 
 
 def poison_byte(dtype: DType) -> int:
-    """The byte that outputs of this type are filled with before a launch."""
+    """The byte that outputs of this type are filled with before a launch.
+
+    Raises:
+        UsageError: no numbers of this type can be compared with a reference.
+    """
+    if dtype.kind not in "biuf" and (dtype.kind != "V" or dtype.type is np.void):
+        raise UsageError(
+            f"outputs() of study.py: `{dtype}` is not a type of numbers that can be compared",
+            "Write one such as float32, bfloat16 or int32.",
+        )
     return 0x7F if dtype.kind in "iub" else 0xFF
 
 
@@ -352,10 +357,8 @@ def compare(
     for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
     buffers around which the guard bytes changed. `special`: the reference may hold NaN and
     infinities, and the outputs must match them. Errors are the largest over the outputs, counts are
-    sums; unwritten elements are counted over the whole output even with `sample`.
-
-    Raises:
-        ValueError: the reference lacks an output, has another shape, or is not finite.
+    sums; unwritten elements are counted over the whole output even with `sample`. Raises
+    ValueError: the reference lacks an output, has another shape, or is not finite.
     """
     parts = []
     total_unwritten = 0
@@ -377,7 +380,12 @@ def compare(
             return float("inf")
         return check.error / tolerance if tolerance else check.error
 
-    lead = max(parts, key=rank)
+    lead, compared = max(parts, key=rank), sum(part.compared for part in parts)
+    if not compared:
+        raise UsageError(
+            "nothing was compared: the outputs of this problem have no elements",
+            "Give the problem a size, or take `verify` from its uses.",
+        )
     return Check(
         ok=all(part.ok for part in parts) and total_unwritten == 0 and not strayed,
         error=lead.error,
@@ -385,7 +393,7 @@ def compare(
         if any(part.largest is None for part in parts)
         else max(part.largest or 0.0 for part in parts),
         tolerance=tolerance,
-        compared=sum(part.compared for part in parts),
+        compared=compared,
         sampled=sum(part.sampled for part in parts),
         unwritten=total_unwritten,
         not_a_number=sum(part.not_a_number for part in parts),

@@ -3,11 +3,8 @@
 A run folder holds job, result and raw report; it is neutral and never shared. It lies below
 the project root and is named after the version and the problem, so the command that is printed
 is the command that runs, and no path of the machine gets into a report. A lock file keeps a
-second run of the same version out; it takes the next name.
-
-A process that runs kernels takes seconds until it can: it loads a driver and libraries. So
-workers start before it is known what they are to do, and the rest of their jobs is handed to
-them when it is (`Feed`).
+second run of the same version out; it takes the next name. Workers start before it is known
+what they are to do, and get the rest of their jobs later (`Feed`).
 """
 
 from __future__ import annotations
@@ -66,25 +63,19 @@ def _clear(root: Path, relative: Path) -> None:
     try:
         clear_folder(root, relative.as_posix(), keep=LOCK)
     except OSError as error:
-        raise _unwritable(root / relative, error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> MissingError:
-    return MissingError(
-        f"{folder}: cannot be written to: {error.strerror}",
-        "A run needs a little room below the project's build folder: free some space, or "
-        "correct the permissions.",
-    )
+        raise MissingError(
+            f"{root / relative}: cannot be written to: {error.strerror}",
+            "A run needs a little room below the project's build folder: free some space, or "
+            "correct the permissions.",
+        ) from error
 
 
 @contextlib.contextmanager
 def workspace(root: Path, name: str) -> Iterator[Path]:
     """Yield a run folder of our own, relative to `root`; empty it at the end.
 
-    `name` is like ``sgemm-v3-n1024``; a number is added where another run has it.
-
-    Raises:
-        MissingError: the project folder is not writable, or 64 runs are active.
+    `name` is like ``sgemm-v3-n1024``; a number is added where another run has it. Raises
+    MissingError: the project folder is not writable, or 64 runs are active.
     """
     for number in range(1, _MAX_RUNS + 1):
         relative = RUNS / _safe(name if number == 1 else f"{name}-{number}")
@@ -160,11 +151,8 @@ def worker_argv(folder: Path) -> tuple[str, ...]:
 def stage(root: Path, folder: Path, jobs: Iterable[Job], *, more: bool = False) -> None:
     """Put jobs and cubins where `worker_argv` says; `more`: the worker waits for others.
 
-    The cubins are copied from the compiler's cache, so that the run folder has all that
-    the printed command needs and the jobs name no path outside the project.
-
-    Raises:
-        MissingError: no space.
+    The cubins are copied from the compiler's cache, so that the run folder has all that the printed
+    command needs and the jobs name no path outside the project. Raises MissingError: no space.
     """
     try:
         staged = tuple(

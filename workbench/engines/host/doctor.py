@@ -82,11 +82,7 @@ _LOGS = ByteLimit("logs of ncu", 64 * MIB)
 
 
 def read_log(path: Path) -> list[Explained]:
-    """Explain the errors in a log of ncu's.
-
-    Raises:
-        DataError: it cannot be read, or is not a log.
-    """
+    """Explain the errors in a log of ncu's; DataError: it cannot be read, or is not a log."""
     try:
         data = read_regular(path, _LOGS)
     except OSError as error:

@@ -16,7 +16,6 @@ from typing import Literal
 
 import msgspec
 
-from workbench.disk.writing import replace_file
 from workbench.model import Device, DeviceState, Estimate, Notice, Record, Verification
 from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScratch
 
@@ -223,11 +222,6 @@ class Result(Record, frozen=True):
 def encode(record: Orders | Sequence[Result]) -> bytes:
     """Indented JSON, so that a person can read what was asked."""
     return msgspec.json.format(msgspec.json.encode(record), indent=1)
-
-
-def write_results(path: Path, results: Sequence[Result]) -> None:
-    """Write the results so far at once, so that a reader never sees half of them."""
-    replace_file(path.parent, path.name, encode(results))
 
 
 def read_orders(path: Path) -> Orders:

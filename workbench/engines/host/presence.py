@@ -80,11 +80,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
 
 
 def need_gpu() -> Gpu:
-    """Return the GPU that a worker would take.
-
-    Raises:
-        MissingError: there is none, or no driver.
-    """
+    """Return the GPU that a worker would take; MissingError: there is none, or no driver."""
     found, why = find_gpus()
     if not found:
         raise MissingError(
@@ -117,11 +113,7 @@ def find_tool(name: str, variable: str) -> str | None:
 
 
 def need_ncu() -> str:
-    """Return the path of ncu.
-
-    Raises:
-        MissingError: Nsight Compute is not installed.
-    """
+    """Return the path of ncu; MissingError: Nsight Compute is not installed."""
     found = find_tool("ncu", "WORKBENCH_NCU")
     if found is None:
         raise MissingError(
@@ -134,11 +126,7 @@ def need_ncu() -> str:
 
 
 def need_sanitizer() -> str:
-    """Return the path of compute-sanitizer.
-
-    Raises:
-        MissingError: it is not installed.
-    """
+    """Return the path of compute-sanitizer; MissingError: it is not installed."""
     found = find_tool("compute-sanitizer", "WORKBENCH_SANITIZER")
     if found is None:
         raise MissingError(
@@ -151,11 +139,7 @@ def need_sanitizer() -> str:
 
 
 def need_pycuda() -> None:
-    """Require PyCUDA, with which the worker runs kernels.
-
-    Raises:
-        MissingError: it is not installed.
-    """
+    """Require PyCUDA, with which the worker runs kernels; MissingError: it is not installed."""
     if importlib.util.find_spec("pycuda") is None:
         raise MissingError(
             "PyCUDA is not installed, and kernels are run with it",
@@ -201,10 +185,8 @@ def choose_gpus(text: str) -> list[Gpu]:
 def choose_hosts(options: RunOptions) -> list[Where]:
     """Choose where to run on several GPUs of this host: one entry a model, in their order.
 
-    A model is measured by itself: its times are kept in a folder of their own.
-
-    Raises:
-        MissingError, UsageError: as `choose_where` and `choose_gpus`.
+    A model is measured by itself: its times are kept in a folder of their own. Raises MissingError,
+    UsageError: as `choose_where` and `choose_gpus`.
     """
     if not options.gpus:
         return [choose_where(options)]

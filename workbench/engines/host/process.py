@@ -350,7 +350,6 @@ class _Foreground:
                 os.tcsetpgrp(0, os.getpgrp())
 
     def close(self) -> None:
-        """Take it back for good."""
         self.take_back()
         if self._before is not None:
             signal.signal(signal.SIGTTOU, signal.SIG_DFL)

@@ -4,12 +4,9 @@ A worker does its jobs in one context, so that the start of a process and of its
 paid once. A kernel that crashes takes the context with it; the jobs that were still to come
 then go to a fresh worker (`run_batch`).
 
-On several GPUs there is one measurement a GPU, and none is done twice (`Crew`). Every GPU has
-a worker of its own that comes to know all jobs, and whoever makes a job's file does it
-(`Job.claim`); so no GPU waits for another while there is work, and how long a job takes need
-not be known. Each begins with problems of its own, whose inputs and reference it computes
-alone, and then helps the others from their end. Given the longest first, that end is the
-shortest of them.
+On several GPUs (`Crew`) every GPU has a worker of its own that comes to know all jobs, and
+whoever makes a job's file does it (`Job.claim`). Each begins with problems of its own, whose
+inputs and reference it computes alone, and then helps the others from their end.
 """
 
 from __future__ import annotations
@@ -247,10 +244,8 @@ class Crew:
 
         With `more` the worker stays for other jobs, where the crew `stays`. A GPU on which no
         worker can run leaves its share to the others. `tell` and `begin` as in `run_batch`;
-        `meanwhile` is called while the workers are busy.
-
-        Raises:
-            MissingError, KernelError: as `run_batch`, where jobs are left without an ending.
+        `meanwhile` is called while the workers are busy. Raises MissingError, KernelError: as
+        `run_batch`, where jobs are left without an ending.
         """
         before = len(self._jobs)
         self._tell = lambda place, ending: tell(place - before, ending)
@@ -337,10 +332,7 @@ class Crew:
 def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
     """Start a worker a GPU, which loads what jobs of a study need while these are made.
 
-    Leaving ends all that still runs.
-
-    Raises:
-        MissingError: the project cannot be written to.
+    Leaving ends all that still runs. Raises MissingError: the project cannot be written to.
     """
     with workspace(project.root, f"{study}-shared") as folder, Interrupts() as interrupts:
         workers = Crew(project, where, study, folder)
@@ -360,10 +352,9 @@ def early_workers(
 ) -> Iterator[Crew | None]:
     """Start workers before their jobs are known, where it is certain that there are some.
 
-    It is certain with `again` (measure what is stored), or where no time of the study is stored. A
-    worker loads a driver and libraries for seconds, in which the study is read and its versions are
-    compiled. Yields None where it is not certain, or where it fails: later callers then report why.
-    `target` is a version that was named, perhaps with its study.
+    It is certain with `again` (measure what is stored), or where no time of the study is stored.
+    Yields None where it is not certain, or where it fails: later callers then report why. `target`
+    is a version that was named, perhaps with its study.
     """
     with contextlib.ExitStack() as open_:
         workers = None

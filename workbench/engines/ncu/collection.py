@@ -19,21 +19,12 @@ ReplayMode = Literal["kernel", "application", "range", "app-range"]
 
 
 @cache
-def _data() -> tuple[tuple[str, ...], frozenset[str]]:
+def default_collection() -> tuple[tuple[str, ...], frozenset[str]]:
+    """Sections of the default collection, and the names of the catalog that they deliver."""
     # Not importlib.resources, which costs 15 ms of start-up for reading one file.
     path = Path(__file__).resolve().parents[2] / "data" / "ncu_sections.toml"
     table = tomli.loads(path.read_text(encoding="utf-8"))
     return tuple(table["sections"]), frozenset(table["delivers"])
-
-
-def default_sections() -> tuple[str, ...]:
-    """Sections of the default collection (``data/ncu_sections.toml``)."""
-    return _data()[0]
-
-
-def delivered() -> frozenset[str]:
-    """Names of the catalog that the default sections deliver."""
-    return _data()[1]
 
 
 def default_metrics() -> tuple[str, ...]:
@@ -42,7 +33,7 @@ def default_metrics() -> tuple[str, ...]:
     A counter has several names where chips and ncu versions differ; the first is the
     current one. Counters that have a formula instead need no name of their own.
     """
-    have = delivered()
+    _sections, have = default_collection()
     wanted: dict[str, None] = {}
     for counter in catalog():
         if counter.names and not have.intersection(counter.names):
@@ -71,7 +62,7 @@ class Collection(Record, frozen=True):
         """The sections that are asked for by name."""
         if self.sets or self.sections:
             return self.sections
-        return default_sections()
+        return default_collection()[0]
 
     @property
     def chosen_metrics(self) -> tuple[str, ...]:

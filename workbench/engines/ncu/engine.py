@@ -1,9 +1,7 @@
 """The engine of a GPU: versions verified and timed by the worker, profiled by ncu around it.
 
 The worker that ncu wraps verifies the version first, outside of the NVTX range that
-ncu profiles, and only then launches it inside. So an unverified result never becomes a
-profile, the profiled binary is the verified one, and the whole takes no second start
-of a process beyond the bare ncu command.
+ncu profiles, and only then launches it inside: the profiled binary is the verified one.
 """
 
 from __future__ import annotations
@@ -154,9 +152,7 @@ class NcuRun(Record, frozen=True):
     ) -> Captured:
         """Run ncu around the worker, and read the report if and only if it succeeded.
 
-        Nearly all of the time should be ncu's own: the child that reads the report warms up
-        meanwhile, and reading and compressing go on side by side. `keep`: whether to keep the raw
-        report. `on_line` is called with each line that ncu prints.
+        `keep`: whether to keep the raw report. `on_line` is called with each line that ncu prints.
 
         Raises:
             KernelError, MissingError, UsageError: as `workbench.engines.ncu.faults` says.
@@ -293,9 +289,7 @@ class GpuEngine(Engine):
         """Keep the worker between the `race`s inside, with the inputs and the reference it made.
 
         Several GPUs have new workers for each: one that has claimed a job and is gone must end.
-
-        Raises:
-            MissingError: the project cannot be written to.
+        Raises MissingError: the project cannot be written to.
         """
         with self.ready(study):
             self._stays = True
@@ -372,10 +366,8 @@ class GpuEngine(Engine):
 
         Each of `pairs` is on one problem, in the order of measuring. `begin` is called with the
         place of each before it is measured, `tell` once with place and timing or error, from
-        another thread; `meanwhile` is called while the workers are busy.
-
-        Raises:
-            MissingError: no worker can run here.
+        another thread; `meanwhile` is called while the workers are busy. Raises MissingError: no
+        worker can run here.
         """
 
         def one(place: int, outcome: Result | WorkbenchError) -> None:
@@ -415,10 +407,8 @@ class GpuEngine(Engine):
         """Time versions of one study on one problem: each field of them in turns, in one process.
 
         Each field is a race; one of a single version checks its result as well. `begin` is called
-        with the place of each before it begins, `tell` once as it ends, from another thread.
-
-        Raises:
-            MissingError: no worker can run here.
+        with the place of each before it begins, `tell` once as it ends, from another thread. Raises
+        MissingError: no worker can run here.
         """
         jobs = []
         for first, *others in fields:
@@ -472,11 +462,7 @@ class GpuEngine(Engine):
         )
 
     def command(self, subject: Subject, options: ProfileOptions) -> Command:
-        """Return the ncu command, with its job in place, but not run.
-
-        Raises:
-            MissingError: no room for the job.
-        """
+        """Return the ncu command, its job in place, not run; MissingError: no room for the job."""
         return self._run(subject, options).prepare()
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:
@@ -541,7 +527,6 @@ def _work(subject: Subject) -> tuple[int, int]:
 
 
 def _executable(subject: Subject) -> Executable:
-    """A subject as the worker runs it."""
     version, built = subject.version, subject.built
     return Executable(
         version=version.id,

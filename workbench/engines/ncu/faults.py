@@ -131,16 +131,13 @@ _ERRORS: dict[str, type[MissingError | UsageError | KernelError]] = {
 }
 
 
-def known_fault(output: str, without: str = "") -> WorkbenchError | None:
-    """The error that ncu's output stands for; None: nothing in it is known to be one.
-
-    `without` is what can be had all the same where the counters are denied.
-    """
+def known_fault(output: str) -> WorkbenchError | None:
+    """The error that ncu's output stands for; None: nothing in it is known to be one."""
     for found in explain(output):
         if found.fault is None or found.fault.kind in ("after", "note"):
             continue
         if found.fault.kind == "denied":
-            return permission(without) if without else permission()
+            return permission()
         lines = error_lines(output)[:6] or [found.line]
         quoted = "".join(f"\n  {line}" for line in lines)
         return _ERRORS[found.fault.kind](f"{found.fault.what}:{quoted}", found.fault.hint)

@@ -1,12 +1,8 @@
 """Keep ncu's captures: the raw report nameless and small, the profile of it neutral.
 
 ncu writes host name and network addresses into every report (session records of the file's frame),
-whatever folder it is run from, and the whole binary of every kernel: for a library that is
-megabytes of a foreign cubin. What is kept lies in version control, so it must name no machine and
-must be small. Paths and the command line are left: they are neutral where the capture was, and
-meaningful where it was not.
-
-Several executions of a version make one profile, whose files are named as in the project.
+whatever folder it is run from, and the whole binary of every kernel. What is kept lies in version
+control, so it must name no machine and must be small. Paths and the command line are left.
 """
 
 from __future__ import annotations
@@ -83,10 +79,7 @@ def private_words(raw: bytes, words: Sequence[str]) -> tuple[str, ...]:
 def scrub(data: bytes, path: Path) -> bytes:
     """A report without host name and network addresses, otherwise byte for byte the same.
 
-    `path` is its name, for messages.
-
-    Raises:
-        DataError: no whole report.
+    `path` is its name, for messages. Raises DataError: no whole report.
     """
     container = parse(data, path)
     header_end = len(MAGIC) + SIZE.size + SIZE.unpack_from(data, len(MAGIC))[0]
@@ -115,10 +108,7 @@ def pack_report(
     """Take the machine's name out of a report, and compress it if it is to be kept.
 
     `path` is its name, for messages. `words` are those that it must not hold, from `machine_words`;
-    `limit` is most compressed bytes that ``auto`` keeps.
-
-    Raises:
-        DataError: no whole report.
+    `limit` is most compressed bytes that ``auto`` keeps. Raises DataError: no whole report.
     """
     if keep == "never":
         return RawReport()
@@ -148,10 +138,7 @@ def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
     Of the captures of a launch the one with the median duration is kept whole, so that its
     counters, lines and rules belong together; `Launch.spreads` says how each metric varied.
     `repeats`: how often the version was executed in its range. `launched`: launches of one
-    execution; 0: unknown.
-
-    Raises:
-        DataError: the launches do not divide evenly over the executions.
+    execution; 0: unknown. Raises DataError: the launches do not divide evenly over the executions.
     """
     launches = [launch for launch in profile.launches if launch.profiled]
     if repeats <= 1:

@@ -101,7 +101,7 @@ class Runner:
     def __init__(self, workspace: Path, temporary: Path, api: Api | None = None) -> None:
         self.workspace, self.temporary = workspace, temporary
         self.inputs: dict[str, str] = {}
-        self.github: dict[str, str] = {"github.event.pull_request.number": "7"}
+        self.github: dict[str, str] = {"github.event.pull_request.number": "7", ACCEPTED: "false"}
         self.outputs: dict[str, str] = {}
         self.summary = temporary / "summary.md"
         self.path = temporary / "bin"
@@ -184,6 +184,8 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.decode().strip()
 
 
+ACCEPTED = "contains(github.event.pull_request.labels.*.name, inputs.accept-label)"
+
 #: Answers as it is told to, and writes down how it was called.
 _STUB = r"""#!/usr/bin/env python3
 import json, os, sys
@@ -194,7 +196,9 @@ if "check" in sys.argv:
     for word in sys.argv:
         kind, _, name = word.partition("=")
         if kind in ("markdown", "json", "junit", "github"):
-            open(name, "w").write(f"<{kind}>\n")
+            status = os.environ.get("STUB_STATUS", "pass")
+            said = json.dumps({"status": status}) if kind == "json" else f"<{kind}>"
+            open(name, "w").write(said + "\n")
 sys.exit(int(os.environ.get("STUB_CODE", "0")))
 """
 
@@ -262,6 +266,20 @@ def test_only_a_pass_is_green(runner: Runner, api: Api, code: int, status: str) 
     assert runner.outputs["status"] == status
     assert [comment["body"] for comment in api.comments] == [f"{MARKER}\n<markdown>\n"]
     assert runner.summary.read_text() == "<markdown>\n"
+
+
+def test_an_exit_of_0_with_another_verdict_is_not_green(runner: Runner) -> None:
+    runner.more["STUB_STATUS"] = "fail"
+    runner.job()
+    assert (runner.outputs["status"], runner.outputs["exit-code"]) == ("error", "70")
+
+
+@pytest.mark.parametrize(("labelled", "passed"), [("true", True), ("false", False)])
+def test_a_label_accepts_other_limits(runner: Runner, labelled: str, passed: bool) -> None:
+    runner.github[ACCEPTED] = labelled
+    runner.inputs["against"] = "HEAD"
+    runner.job()
+    assert ("--accept" in calls(runner)[-1]) is passed
 
 
 def test_without_an_answer_nothing_is_green(runner: Runner) -> None:

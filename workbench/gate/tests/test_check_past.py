@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,13 +100,110 @@ def test_equal_states_pass_and_nothing_is_left_of_the_earlier_one(
 
 @pytest.mark.usefixtures("committed", "stand_in")
 def test_what_nobody_changed_is_not_measured(cli: Cli, add_version: Callable[..., None]) -> None:
-    add_version("v1", "new")
     code, out, err = cli("check", "--against", "HEAD", *THERE)
-    assert code == 0 and "engine" not in err
-    assert "the same sources as at" in out and "new since" in out
+    assert code == 0 and "engine" not in err and "the same sources as at" in out
+    add_version("v1", "new")
     code, out, err = cli("check", "--all", "--against", "HEAD", *THERE)
     assert "engine: the GPU" in err and "v0 on n1000" not in err
     assert "new since" in out and "the same sources" not in out
+
+
+# --- everything is judged -----------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("committed", "stand_in")
+def test_a_new_version_is_verified(
+    cli: Cli, add_version: Callable[..., None], stand_in: Callable[[str], None]
+) -> None:
+    add_version("v1", "new")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 0 and "right on n1000, n7" in out
+    stand_in("wrong v1")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 1 and "gives a wrong result" in out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_an_annotation_stands_in_the_header_that_was_changed(
+    cli: Cli, committed: Project, project_file: Edit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = committed.kernels / "double" / "part.cuh"
+    header.write_text("// one\n// two\n")
+    project_file("v0_plain.cu", "--- */", '--- */\n#include "part.cuh"\n// takes 1.0')
+    git(committed.root, "add", ".")
+    git(committed.root, "commit", "-qm", "with a header")
+    header.write_text("// one\n// 2\n")
+    monkeypatch.setenv("FAKE_CLOCK", "0.001 0.5")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE, "--format", "github")
+    assert code == 6 and "::warning file=kernels/double/part.cuh,line=2," in out
+
+
+@pytest.mark.usefixtures("committed", "stand_in")
+def test_a_broken_version_fails_at_its_line(cli: Cli, project_file: Edit) -> None:
+    project_file("v0_plain.cu", "title =", "title = =")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE, "--format", "github")
+    assert code == 1 and "::error file=kernels/double/v0_plain.cu,line=2," in out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_version_that_is_gone_is_told_and_a_renamed_one_is_judged(
+    cli: Cli, committed: Project, project_file: Edit
+) -> None:
+    folder = committed.kernels / "double"
+    slower(project_file, 1.0)
+    (folder / "v0_plain.cu").rename(folder / "v3_plain.cu")
+    code, out, err = cli("check", "--against", "HEAD", *THERE)
+    assert code == 0 and "double/v3" in out and "engine: the GPU, both states" in err, out + err
+    assert "new since" not in out
+    (folder / "v3_plain.cu").unlink()
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 6 and "is gone; --accept takes it" in out
+    assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_new_study_is_judged_beside_the_default_one(cli: Cli, committed: Project) -> None:
+    shutil.copytree(committed.kernels / "double", committed.kernels / "other")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 0 and "other/v0" in out and "right on n1000, n7" in out
+    (committed.kernels / "other" / "study.py").write_text("raise ValueError")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 1 and "ValueError while it was loaded" in out
+    shutil.rmtree(committed.kernels / "double")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 1 and "was there at" in out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_the_limits_are_those_of_the_revision(
+    cli: Cli, committed: Project, project_file: Edit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slower(project_file, 1.2)
+    monkeypatch.setenv("FAKE_CLOCK", "0.001 0.005")
+    with (committed.root / "workbench.toml").open("a") as file:
+        file.write('[check]\nmax_regression = "50%"\n')
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 1 and "max_regression 0.0 → 50.0" in out and "slower than allowed" in out
+    assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
+
+
+@pytest.mark.usefixtures("committed", "stand_in")
+def test_another_tolerance_or_problem_asks_to_be_accepted(cli: Cli, project_file: Edit) -> None:
+    project_file("study.py", "tolerance = 1e-6", "tolerance = 0.5")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 6 and "tolerance of v0 1e-06 → 0.5" in out
+    assert "with another study.py: right on" in out
+    assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
+
+
+@pytest.mark.parametrize("line", ["os._exit(0)", "atexit.register(os._exit, 0)"])
+def test_a_study_cannot_end_the_process_as_a_pass(committed: Project, line: str) -> None:
+    study = committed.kernels / "double" / "study.py"
+    study.write_text(f"import atexit, os; {line}\n{study.read_text()}")
+    words = (sys.executable, "-m", "workbench", "verify", "v0", *THERE)
+    done = subprocess.run(words, cwd=committed.root, capture_output=True, text=True, check=False)
+    assert done.returncode not in (0, 70)
+    assert ("the process ended without a verdict" in done.stderr) is (line == "os._exit(0)")
 
 
 @pytest.mark.usefixtures("committed")

@@ -227,8 +227,10 @@ def test_instructions_are_the_machines() -> None:
     gate = found["regression", "instructions"]
     assert gate.status == "pass"
     assert gate.message == "Instructions executed (estimated): −6.0%"
-    back = told(counted("v2", 1222, ptx__inst_executed=1035), counted("v3"))
-    assert back["regression", "instructions"].status == "fail"
+    few = counted("v2", 1222, ptx__inst_executed=1035)
+    for most, status in ((1400, "pass"), (1500, "fail")):  # 15% may be the estimate's error
+        gate = told(few, counted("v3", most))["regression", "instructions"]
+        assert gate.status == status
     without = told(counted("v2", None), counted("v3", None, ptx__inst_executed=1035))
     gate = without["regression", "instructions"]
     assert gate.status == "inconclusive" and "not known on both sides" in gate.message

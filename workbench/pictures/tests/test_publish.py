@@ -64,6 +64,34 @@ def test_without_its_two_lines_nothing_is_written(project: Path, text: str) -> N
     assert (project / "README.md").read_text() == text and not (project / "x.svg").exists()
 
 
+def test_the_file_keeps_its_link_its_permissions_and_its_line_ends(project: Path) -> None:
+    real, link = project / "README.md", project / "link.md"
+    real.write_bytes(f"a\r\n{BEGIN}\r\n{END}\r\n".encode())
+    real.chmod(0o640)
+    link.symlink_to("README.md")
+    run("demo", "--in", "link.md")
+    assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o640
+    lines = real.read_bytes().split(b"\n")
+    assert len(lines) > 6 and all(line.endswith(b"\r") for line in lines[:-1])
+
+
+def test_the_projects_readme_leads_nowhere_else(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path.parent / "other.md"
+    outside.write_text(f"{BEGIN}\n{END}\n")
+    (project / "README.md").unlink()
+    (project / "README.md").symlink_to(outside)
+    with pytest.raises(UsageError, match="leads out of the project"):
+        run("demo")
+
+
+def test_a_file_in_another_character_set_stays_as_it_is(project: Path) -> None:
+    text = f"caf\xe9\n{BEGIN}\n{END}\n".encode("latin-1")
+    (project / "README.md").write_bytes(text)
+    with pytest.raises(UsageError, match="not UTF-8"):
+        run("demo")
+    assert (project / "README.md").read_bytes() == text
+
+
 def test_what_it_refuses(project: Path) -> None:
     with pytest.raises(MissingError):
         run("demo", "--in", "other.md")

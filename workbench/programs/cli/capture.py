@@ -10,7 +10,7 @@ import click
 from msgspec.structs import asdict, replace
 
 from workbench import units
-from workbench.commands.options import Behind, folded, program_behind, run_timeout
+from workbench.commands.options import folded
 from workbench.engines.host.presence import find_gpus
 from workbench.errors import KernelError, ProgramError, UsageError
 from workbench.programs.capture.capture_store import Shelf, check_name, find_shelf
@@ -18,6 +18,7 @@ from workbench.programs.capture.counted import keep_counted
 from workbench.programs.capture.launch_choice import Wish, seen_in
 from workbench.programs.capture.survey import Invocation
 from workbench.programs.capture.taking import Order, Taken, build_command, checked_out, take
+from workbench.programs.cli.behind import Launching, program_behind, run_timeout
 from workbench.programs.recalled import open_capture
 from workbench.programs.standin import running
 from workbench.programs.studies.lifting import Lift, lift_kernel
@@ -56,7 +57,7 @@ _wish_options = folded(
 )
 
 
-@click.command(cls=Behind)
+@click.command(cls=Launching)
 @click.argument("name", required=False)
 @_wish_options
 @click.option(

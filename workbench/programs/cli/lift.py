@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from workbench.commands.options import Behind, program_behind, run_timeout
 from workbench.errors import UsageError
 from workbench.programs.capture.survey import Invocation
+from workbench.programs.cli.behind import Launching, program_behind, run_timeout
 from workbench.programs.session import ProgramMethods
 from workbench.programs.studies.lifting import Lift, lift_kernel
 from workbench.project import require_project
@@ -17,7 +17,7 @@ from workbench.views.text.safe_output import say
 
 
 @click.command(
-    cls=Behind,
+    cls=Launching,
     epilog="workbench lift @before::softmax -- python bench.py · "
     "workbench lift @before::softmax --launch 3 --as softmax3 -- python bench.py",
 )

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from workbench.commands.options import Behind, format_option, run_timeout
+from workbench.commands.options import format_option
 from workbench.engines.emulated.chips import chips
 from workbench.errors import UsageError
 from workbench.programs.capture.capture_store import check_name, find_shelf
 from workbench.programs.capture.counted import counted_capture, keep_counted
+from workbench.programs.cli.behind import Launching, run_timeout
 from workbench.programs.documents import RunDocument
 from workbench.programs.shown.ran import run_sheet, workflow_commands
 from workbench.programs.shown.sheets import program_sheet
@@ -27,7 +28,7 @@ _SOURCE = ".cu"
 
 
 @click.command(
-    cls=Behind,
+    cls=Launching,
     epilog="workbench run v0.cu · workbench run v0 v0.cu -- 1024 · workbench run -- make test",
 )
 @click.argument("words", metavar="[NAME] [FILE.cu]", nargs=-1)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.naming import shortened
 from workbench.language import _
-from workbench.model import Launch, Profile
+from workbench.model import Profile
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.records import ProgramCapture
 from workbench.programs.compared.counterparts import launches_of
@@ -40,12 +40,11 @@ from workbench.views.html.page import (
     neighbours,
     page_part,
 )
-from workbench.views.html.parts import profiled
-from workbench.views.html.reports import write_each, write_owned
+from workbench.views.html.reports import PagedLaunches, write_each, write_owned
 from workbench.views.html.site import Site
 
 
-class _Surveyed:
+class _Surveyed(PagedLaunches):
     """One capture: its files are hashed at once, and read when a page needs them."""
 
     def __init__(self, site: Site, program: CapturedProgram) -> None:
@@ -66,11 +65,6 @@ class _Surveyed:
     def detail(self) -> Profile | None:
         """What was profiled of it."""
         return self._shelf.detail(self.capture)
-
-    @cached_property
-    def launches(self) -> tuple[Launch, ...]:
-        """The launches that have a page."""
-        return profiled(self.detail) if self.detail is not None else ()
 
     def page_of(self, places: tuple[int, ...]) -> str:
         """The page of the longest profiled launch of some works, from the site's root; or ""."""

@@ -87,7 +87,11 @@ class StandinServer:
         """The life of one process's device."""
         with self._one:
             number, self.processes = self.processes, self.processes + 1
-        device = EmulatedDevice(self.state, number)
+        try:
+            device = EmulatedDevice(self.state, number)
+        except OSError as error:
+            self.failure = self.failure or error
+            return _end(connection)
         try:
             with connection.makefile("rb") as stream:
                 _greet(connection, self.state, device)

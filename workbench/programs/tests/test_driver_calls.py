@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.ptxemu.ptxwords import PRELUDE
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
 from workbench.programs.tests.test_run import Ran, pytestmark, run
@@ -88,55 +86,49 @@ def driver(folder: Path, text: str) -> Ran:
     return run(folder, "--", sys.executable, "p.py")
 
 
-def test_registers_of_ptx_alone_are_those_of_ptxas(tmp_path: Path) -> None:
-    text = TWICE + CALLER.removeprefix(f"{HEAD}.extern {CALLED};\n")
-    ran = driver(tmp_path, f"load({text.encode()!r})\n"
-                 "get(b'fill'); print(registers(), launch(1, 4))")  # fmt: skip
-    assert "True [0, 2, 4, 6]" in ran.out, ran
-
-
-def test_a_part_may_call_a_function_of_a_later_one(tmp_path: Path) -> None:
-    ran = driver(tmp_path, f"link({CALLER.encode()!r}, {TWICE.encode()!r})\n"
-                 "get(b'fill'); print(registers(), launch(1, 4))")  # fmt: skip
-    assert "True [0, 2, 4, 6]" in ran.out, ran
-
-
-def test_blocks_wait_for_each_other_by_the_library_of_dynamic_parallelism(tmp_path: Path) -> None:
+def test_what_is_loaded_or_linked_has_the_registers_of_ptxas_and_runs(tmp_path: Path) -> None:
+    """PTX alone, a part that calls a later one, and blocks that wait by a library's function."""
+    alone = TWICE + CALLER.removeprefix(f"{HEAD}.extern {CALLED};\n")
     archive = b"!<arch>\n/ cuda_device_runtime.o/"
-    ran = driver(tmp_path, f"link({WAITS.encode()!r}, {archive!r})\n"
-                 "get(b'swap'); print(registers(), launch(2, 1, True))")  # fmt: skip
-    assert "True [0, 1, 1, 0]" in ran.out, ran
+    text = f"""load({alone.encode()!r}); get(b'fill'); print(registers(), launch(1, 4))
+link({CALLER.encode()!r}, {TWICE.encode()!r}); get(b'fill'); print(registers(), launch(1, 4))
+link({WAITS.encode()!r}, {archive!r}); get(b'swap'); print(registers(), launch(2, 1, True))
+"""
+    ran = driver(tmp_path, text + RETAINED)
+    said = "True [0, 2, 4, 6]\n" * 2 + "True [0, 1, 1, 0]\n[] [7]\n"
+    assert ran.out.startswith(said), ran
 
 
-def test_another_library_of_machine_code_is_named(tmp_path: Path) -> None:
-    ran = driver(tmp_path, "link(b'!<arch>\\n/ other.o/')")
-    assert ran.code == 1 and "cuLinkAddData(library.a) was called" in " ".join(ran.out.split()), ran
-
-
-@pytest.mark.parametrize("flags", [(), ("-lineinfo",)], ids=["machine-code", "with-lines"])
-def test_machine_code_alone_is_refused_by_name_with_what_to_do(
-    tmp_path: Path, flags: tuple[str, ...]
-) -> None:
-    (tmp_path / "k.cu").write_text(
-        'extern "C" __global__ void fill(int* to) { to[threadIdx.x] = 3; }'
-    )
-    nvcc = find_nvcc() or wheel_nvcc()
-    subprocess.run([str(nvcc), "-arch=sm_90", *flags, "-cubin", "k.cu"], cwd=tmp_path, check=True)
-    ran = driver(tmp_path, "load(open('k.cubin', 'rb').read()); get(b'fill'); print(launch(1, 4))")
-    said = " ".join(ran.out.split())
-    assert ("[3, 3, 3, 3]" if flags else "(fill) are machine code alone") in said
-    assert flags or ("CUresult 209" in ran.err and "@cuda.jit(lineinfo=True)" in said)
-
-
-def test_what_a_graph_retains_is_destroyed_with_the_last_graph(tmp_path: Path) -> None:
-    ran = driver(tmp_path, """
+#: What a graph retains is destroyed with the last graph.
+RETAINED = """
 graph, copy, user, gone = new(), new(), new(), []
 then = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(gone.append)
 ok(cu.cuUserObjectCreate(at(user), 7, then, 1, 1)); ok(cu.cuGraphCreate(at(graph), 0))
 ok(cu.cuGraphRetainUserObject(graph, user, 1, 1)); ok(cu.cuGraphClone(at(copy), graph))
 ok(cu.cuGraphDestroy(graph)); before = list(gone); ok(cu.cuGraphDestroy(copy)); print(before, gone)
+"""
+
+
+def test_machine_code_alone_is_refused_by_name_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        'extern "C" __global__ void fill(int* to) { to[threadIdx.x] = 3; }'
+    )
+    nvcc = find_nvcc() or wheel_nvcc()
+    for name, flags in (("lines", ["-lineinfo"]), ("alone", [])):
+        words = [str(nvcc), "-arch=sm_90", *flags, "-cubin", "-o", f"{name}.cubin", "k.cu"]
+        subprocess.run(words, cwd=tmp_path, check=True)
+    ran = driver(tmp_path, """
+for name in ("lines", "alone"):
+    load(open(f"{name}.cubin", "rb").read()); get(b"fill"); print(launch(1, 4), flush=True)
 """)  # fmt: skip
-    assert "[] [7]" in ran.out, ran
+    said = " ".join(ran.out.split())
+    assert ran.out.startswith("[3, 3, 3, 3]\n") and "(fill) are machine code alone" in said
+    assert "CUresult 209" in ran.err and "@cuda.jit(lineinfo=True)" in said
+
+
+def test_another_library_of_machine_code_is_named(tmp_path: Path) -> None:
+    ran = driver(tmp_path, "link(b'!<arch>\\n/ other.o/')")
+    assert ran.code == 1 and "cuLinkAddData(library.a) was called" in " ".join(ran.out.split()), ran
 
 
 #: One tile of 16 rows of 32 floats, from column 48 and row -2 on.

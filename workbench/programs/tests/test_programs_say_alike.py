@@ -43,10 +43,6 @@ PAIRS = [
 ]
 
 
-def of(shelf: Shelf, old: str, new: str) -> ProgramDiff:
-    return ProgramDiff(open_capture(shelf, f"@{old}"), open_capture(shelf, f"@{new}"))
-
-
 def bare(text: str) -> str:
     """Letters and numbers alone: views may begin a line with a capital and end it with a point."""
     return re.sub(r"[\W_]+", " ", text).casefold().strip()
@@ -75,18 +71,26 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(one)
 
 
-def missing(diff: ProgramDiff, told: str) -> list[str]:
+@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
+def test_every_view_has_every_claim_of_the_terminal(
+    shelf: Shelf, old: str, new: str, tmp_path: Path
+) -> None:
+    diff = ProgramDiff(open_capture(shelf, f"@{old}"), open_capture(shelf, f"@{new}"))
+    document = difference_document(diff.difference, steps_of(diff.difference, diff.steps()))
+    text = sheet_text(difference_sheet(diff.difference), "markdown")
+    text += steps_markdown(diff.difference, diff.steps())
+    with Site(tmp_path) as site:
+        sides = (captured._Surveyed(site, CapturedProgram(shelf.root, name)) for name in (old, new))
+        pages = [page.render().html for page in captured._Compared(*sides).pages("key")]
+    views = {
+        "json": "\n".join(map(bare, texts(document.plain()))),
+        "markdown": bare(html.unescape(re.sub(r"\\(.)", r"\1", text))),
+        "pages": bare(html.unescape(re.sub(r"<[^>]*>", " ", " ".join(pages)))),
+    }
     found = claims(diff)
     assert len(found) >= 2
-    return [claim for claim in found if claim not in told]
-
-
-@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
-def test_json_has_every_claim_of_the_terminal(shelf: Shelf, old: str, new: str) -> None:
-    diff = of(shelf, old, new)
-    steps = steps_of(diff.difference, diff.steps())
-    document = difference_document(diff.difference, steps).plain()
-    assert missing(diff, "\n".join(map(bare, texts(document)))) == []
+    for view, told in views.items():
+        assert [claim for claim in found if claim not in told] == [], view
 
 
 @pytest.mark.parametrize(
@@ -111,26 +115,6 @@ def test_one_program_is_said_alike(folder: str, name: str, tmp_path: Path) -> No
     told = bare(html.unescape(re.sub(r"<[^>]*>", " ", page)))
     # How long it was busy, and its wall time, stand in tiles.
     assert [claim for claim in found[1:] if claim not in told] == []
-
-
-@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
-def test_markdown_has_every_claim_of_the_terminal(shelf: Shelf, old: str, new: str) -> None:
-    diff = of(shelf, old, new)
-    text = sheet_text(difference_sheet(diff.difference), "markdown")
-    text += steps_markdown(diff.difference, diff.steps())
-    text = html.unescape(re.sub(r"\\(.)", r"\1", text))
-    assert missing(diff, bare(text)) == []
-
-
-@pytest.mark.parametrize(("shelf", "old", "new"), PAIRS)
-def test_pages_have_every_claim_of_the_terminal(
-    shelf: Shelf, old: str, new: str, tmp_path: Path
-) -> None:
-    with Site(tmp_path) as site:
-        sides = (captured._Surveyed(site, CapturedProgram(shelf.root, name)) for name in (old, new))
-        pages = [page.render().html for page in captured._Compared(*sides).pages("key")]
-    text = html.unescape(re.sub(r"<[^>]*>", " ", " ".join(pages)))
-    assert missing(of(shelf, old, new), bare(text)) == []
 
 
 def test_no_page_tells_a_step_that_goes_against_the_program(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
+from tests.engines.stand_ins import Cli
 from workbench.compile.compilers import find_nvcc, wheel_nvcc
 from workbench.views.shapes.schema import schema_of
 
@@ -95,15 +96,45 @@ def test_a_legal_program_is_right_and_gives_no_alarm(path: Path) -> None:
     assert "right\n" in ran.err and "WRONG" not in ran.err
 
 
-def test_output_and_exit_code_are_the_programs(tmp_path: Path) -> None:
-    main = (
-        f'{MEMORY} fill<<<1, 32>>>(x, 32); int n; scanf("%d", &n); printf("%s %d\\n", argv[1], n);'
-    )
-    source(tmp_path, FILL, main + " cudaDeviceSynchronize(); return atoi(argv[2]);")
-    ran = run(tmp_path, "p.cu", "--", "word", "7", given="42")
-    assert ran.code == 7 and ran.out.startswith("word 42\n")
-    assert "1 launch" in ran.out and "no fault found" in ran.out
+def test_a_program_runs_as_without_us_and_what_is_not_here_is_named(tmp_path: Path) -> None:
+    """Its input, output and exit code; with a long path of temporary files as well."""
+    kernel = '__global__ void say(int n) { printf("device %d\\n", n); }'
+    say = "say<<<1, 1>>>({}); cudaDeviceSynchronize();"
+    main = f"""int n; scanf("%d", &n); printf("%s %d\\n", argv[1], n);
+puts("before"); {say.format(1)} puts("after"); {say.format(2)}
+cudaIpcMemHandle_t h; int* x; cudaMalloc(&x, 4);
+return cudaIpcGetMemHandle(&h, x) == cudaErrorNotSupported ? atoi(argv[2]) : 1;"""
+    source(tmp_path, kernel, main)
+    folder = tmp_path / ("long" * 20) / ("longer" * 10)
+    folder.mkdir(parents=True)
+    ran = run(tmp_path, "p.cu", "--", "word", "7", given="42", TMPDIR=str(folder))
+    assert ran.code == 7
+    assert ran.out.startswith("word 42\nbefore\ndevice 1\nafter\ndevice 2\n")
+    told = " ".join(ran.out.split())
+    assert "2 launches" in told and "no fault found" in told
+    assert "IpcGetMemHandle was called: it is not here" in told
     assert "with your rights" in ran.err.splitlines()[0]
+
+
+def test_a_run_with_a_name_is_a_capture_and_its_document_is_as_its_schema_says(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize();")
+    ran = run(tmp_path, "v0", "--format", "json", "--chip", "a100", "p.cu")
+    document = ran.document
+    jsonschema.validate(document, schema_of("run"))
+    assert ran.code == 0 and "limits of an NVIDIA A100" in ran.out
+    (kernel,) = document["program"]["kernels"]
+    assert kernel["kernel"] == "fill" and kernel["counted"]["sectors"] == 13
+    assert kernel["hottest"]["line"] == 5
+    text = (tmp_path / "p.cu").read_text().replace("x[i] = i", "x[i * 8] = i")
+    (tmp_path / "p.cu").write_text(text.replace("4096", "32768"))
+    assert run(tmp_path, "v1", "--chip", "a100", "p.cu").code == 0
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = cli("diff", "@v0", "@v1")
+    told = " ".join(out.split())
+    assert code == 0 and "global sectors 13 → 100 (×7.69)" in told
+    assert "+ if (i < n) x[i * 8] = i;" in told
 
 
 def test_a_fault_is_told_with_array_element_and_line_and_the_program_gets_its_error(
@@ -122,31 +153,6 @@ def test_a_fault_is_told_with_array_element_and_line_and_the_program_gets_its_er
         "p.cu:5: out of bounds: thread (232, 0, 0) of block (3, 0, 0) writes numbers[1000]" in told
     )
     assert "::error file=p.cu,line=5,title=out-of-bounds::p.cu:5: out of bounds" in ran.out
-
-
-def test_the_document_is_as_its_schema_says(tmp_path: Path) -> None:
-    source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize();")
-    ran = run(tmp_path, "--format", "json", "--chip", "a100", "p.cu")
-    document = ran.document
-    jsonschema.validate(document, schema_of("run"))
-    assert "limits of an NVIDIA A100" in ran.out
-    (kernel,) = document["program"]["kernels"]
-    assert kernel["kernel"] == "fill" and kernel["counted"]["sectors"] == 13
-    assert kernel["hottest"]["line"] == 5
-
-
-def test_a_run_with_a_name_is_a_capture(tmp_path: Path) -> None:
-    source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize();")
-    assert run(tmp_path, "v0", "p.cu").code == 0
-    text = (tmp_path / "p.cu").read_text().replace("x[i] = i", "x[i * 8] = i")
-    (tmp_path / "p.cu").write_text(text.replace("4096", "32768"))
-    assert run(tmp_path, "v1", "p.cu").code == 0
-    done = subprocess.run(
-        [*WORKBENCH, "diff", "@v0", "@v1"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    told = " ".join(done.stdout.split())
-    assert "global sectors 13 → 100 (×7.69)" in told and "+ if (i < n) x[i * 8] = i;" in told
 
 
 def test_a_command_builds_and_runs_what_its_makefile_says(tmp_path: Path) -> None:
@@ -169,16 +175,6 @@ def test_the_static_runtime_is_recognised(tmp_path: Path) -> None:
     subprocess.run([nvcc, "-o", tmp_path / "p", path], check=True, capture_output=True)
     ran = run(tmp_path, "--", "./p")
     assert ran.code and "-cudart shared" in " ".join(ran.out.split())
-
-
-def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
-    call = "cudaIpcGetMemHandle(&h, x) != cudaErrorNotSupported"
-    main = f"cudaIpcMemHandle_t h; int* x; cudaMalloc(&x, 4); return {call};"
-    source(tmp_path, FILL, main)
-    ran = run(tmp_path, "p.cu")
-    assert ran.code == 0 and "IpcGetMemHandle was called: it is not here" in " ".join(
-        ran.out.split()
-    )
 
 
 def test_an_assertion_is_printed_as_cuda_prints_it_and_breaks_the_context(tmp_path: Path) -> None:
@@ -219,10 +215,10 @@ printf("%d\\n", cudaDeviceSynchronize()); SAY;"""
 def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
     main = f"{MEMORY} for (;;) {{ fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize(); }}"
     source(tmp_path, FILL, main)
-    ran = run(tmp_path, "--timeout", "3", "p.cu")
-    assert ran.code == 6 and "stopped: it did not end within 3 s" in ran.out and "fill" in ran.out
+    ran = run(tmp_path, "--timeout", "2", "p.cu")
+    assert ran.code == 6 and "stopped: it did not end within 2 s" in ran.out and "fill" in ran.out
     source(tmp_path, FILL, main.replace("100", "n++ % 128").replace(MEMORY, f"{MEMORY} int n = 0;"))
-    ran = run(tmp_path, "--timeout", "60", "--budget", "0.05", "p.cu")
+    ran = run(tmp_path, "--timeout", "60", "--budget", "0.01", "p.cu")
     assert ran.code == 6 and "the budget of thread instructions is used up" in ran.out
 
 
@@ -235,25 +231,26 @@ def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
         (("--", "./nothing"), 3, "cannot be started"),
         (("broken.cu",), 4, "does not compile"),
         (("$(id).cu",), 2, "a character that nvcc's shell would act upon"),
-        (("--", "true"), 0, "0 launches"),
     ],
 )
 def test_what_is_wrong_is_told(
-    tmp_path: Path, words: tuple[str, ...], code: int, told: str
+    tmp_path: Path,
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    code: int,
+    told: str,
 ) -> None:
     for name in ("broken.cu", "$(id).cu"):
         (tmp_path / name).write_text("int main() { return x; }\n")
-    ran = run(tmp_path, *words)
-    assert ran.code == code and told in ran.out + ran.err, ran
+    monkeypatch.chdir(tmp_path)
+    ended, out, err = cli("run", *words)
+    assert ended == code and told in out + err
 
 
-def test_device_printf_comes_in_the_programs_own_order(tmp_path: Path) -> None:
-    kernel = '__global__ void say(int n) { printf("device %d\\n", n); }'
-    say = "say<<<1, 1>>>({}); cudaDeviceSynchronize();"
-    main = f'puts("before"); {say.format(1)} puts("after"); {say.format(2)}'
-    source(tmp_path, kernel, main)
-    lines = run(tmp_path, "p.cu").out.splitlines()
-    assert lines[:4] == ["before", "device 1", "after", "device 2"]
+def test_a_program_without_a_launch_is_said_to_have_none(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--", "true")
+    assert ran.code == 0 and "0 launches" in ran.out
 
 
 def test_files_that_are_linked_by_rdc_share_functions_and_variables(tmp_path: Path) -> None:
@@ -272,11 +269,3 @@ def test_files_that_are_linked_by_rdc_share_functions_and_variables(tmp_path: Pa
     (tmp_path / "go.sh").write_text(f"{nvcc} -rdc=true -o p a.cu b.cu && ./p\n")
     ran = run(tmp_path, "--", "sh", "go.sh")
     assert ran.code == 0 and ran.out.startswith("once\n") and "1 launch" in ran.out, ran
-
-
-def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path: Path) -> None:
-    source(tmp_path, FILL, f"{MEMORY} fill<<<2, 64>>>(x, 100); return cudaDeviceSynchronize();")
-    folder = tmp_path / ("long" * 20) / ("longer" * 10)
-    folder.mkdir(parents=True)
-    ran = run(tmp_path, "p.cu", TMPDIR=str(folder))
-    assert ran.code == 0 and "1 launch" in ran.out, ran

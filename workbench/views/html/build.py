@@ -1,17 +1,15 @@
-"""The HTML report: a static site from stored profiles, rebuilt only where it changed.
+"""What the site is made of: its ladders', reports' and programs' pages, the index, the glossary.
 
-`build_report` is the whole of it. Pages are planned from paths and contents alone
-(no profile is decoded, no template loaded for a page that is up to date), rendered
-one after the other, and written atomically. A new kind of page is one more
-generator of `Page`s, a view model and a template. What the whole site shares is here as well:
-the key of the code, the assets, the index and the glossary.
+Pages are planned from paths and contents alone (no profile is decoded, no template loaded for a
+page that is up to date). A new kind of page is one more generator of `Page`s, a view model and a
+template.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from itertools import permutations
@@ -23,11 +21,12 @@ import msgspec
 from msgspec.structs import replace
 
 from workbench.disk.limits import SOURCE, SOURCES, read_regular
+from workbench.disk.writing import remove_file
 from workbench.errors import DataError, UsageError, WorkbenchError, did_you_mean, together
 from workbench.features import FEATURES
 from workbench.ladder import Ladder, Rung, damaged_files, find_ladders
 from workbench.ladder.tunings import files as tuning_files
-from workbench.language import _, current, ngettext
+from workbench.language import _, current, ngettext, using
 from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store, means_device, natural_key
@@ -55,7 +54,14 @@ from workbench.views.html.page import (
 )
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import ReportFile as ReportFile
-from workbench.views.html.site import KeptStudy, Site, code_stamp, copy_assets
+from workbench.views.html.site import (
+    MANIFEST,
+    KeptStudy,
+    Site,
+    beside_twin,
+    code_stamp,
+    copy_assets,
+)
 
 # --- what all pages share -------------------------------------------------------------
 
@@ -228,6 +234,44 @@ def build_report(
         broken=tuple(ladders.broken),
         notes=tuple(ladders.notes),
     )
+
+
+#: The second language of a report, and the folder of its pages: a site whole below the first.
+_BELOW = "zh"
+
+
+def build_in(
+    out: Path,
+    languages: Sequence[str],
+    first_pages: Collection[str],
+    write: Callable[[Path, Collection[str]], BuiltReport],
+) -> BuiltReport:
+    """Write a report in the languages that are asked for, a site each with its own manifest.
+
+    `languages` are one or two; none: those that the report has, or the one that is spoken. `write`
+    writes the pages of one language, `first_pages` (paths below `out`) before the others.
+
+    Returns:
+        What was done in all; paths and remarks are those of the first language.
+    """
+    below = out / _BELOW
+    had = (below / MANIFEST).exists()
+    first, *second = languages or (("en", _BELOW) if had else (current(),))
+    with using(first), beside_twin(f"{_BELOW}/" if second else ""):
+        done = write(out, first_pages)
+    for language in second:
+        with using(language), beside_twin("../"):
+            other = write(below, [page.removeprefix(f"{_BELOW}/") for page in first_pages])
+        done = replace(done, pages=done.pages.plus(other.pages))
+    if had and not second:
+        with Site(below) as site:
+            kinds = (LADDERS, PROGRAMS, REPORTS, SHARED)
+            every = {kept.owner for kind in kinds for kept in site.pages(kind).values()}
+            gone = site.write((), owners=every)
+            site.forget_assets(())
+        remove_file(below, MANIFEST)
+        done = replace(done, pages=done.pages.plus(gone))
+    return done
 
 
 def check_studies(project: Project, asked: tuple[str, ...]) -> None:

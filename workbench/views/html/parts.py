@@ -20,14 +20,10 @@ from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, 
 from workbench.views.html.page import Badge, Link, Tone
 
 
-@lru_cache(maxsize=1)
-def _hues() -> dict[str, str]:
-    return {state.id: f"c{place}" for place, state in enumerate(catalog().group(GROUP), 1)}
-
-
+@lru_cache(maxsize=64)
 def hue(state: str) -> str:
     """``c3``: the token of a warp state's colour, which is one on all pages."""
-    return _hues()[state]
+    return f"c{1 + [each.id for each in catalog().group(GROUP)].index(state)}"
 
 
 _CODE = re.compile(r"`([^`]*)`")
@@ -87,9 +83,8 @@ class CounterCell(NamedTuple):
     @property
     def value(self) -> str:
         """As text; a missing one has an em dash, or its word."""
-        if isinstance(self.reading, Missing):
-            return _("undefined") if self.reading.undefined else units.quantity(None)
-        return f"{self.reading.mark}{units.quantity(self.reading.value, self.reading.unit)}"
+        undefined = isinstance(self.reading, Missing) and self.reading.undefined
+        return _("undefined") if undefined else self.reading.text
 
     @property
     def doubt(self) -> str:
@@ -122,10 +117,7 @@ def cell(launch: Launch, counter: Counter | str) -> CounterCell:
 
 def text(launch: Launch, counter: str) -> str:
     """A counter's value, formatted; an em dash where it is missing."""
-    reading = readings_of(launch)[counter]
-    if isinstance(reading, Missing):
-        return units.quantity(None)
-    return f"{reading.mark}{units.quantity(reading.value, reading.unit)}"
+    return readings_of(launch)[counter].text
 
 
 def percent(share: float) -> str:

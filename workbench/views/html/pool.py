@@ -64,7 +64,8 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     try:
         with ProcessPoolExecutor(processes, context, _begin, (current(),)) as pool:
             # The largest first, so that no process is left with them at the end.
-            shares = sorted(_shares(len(_plan), processes), key=_pages_of, reverse=True)
+            shares = _shares(len(_plan), processes)
+            shares.sort(key=lambda share: sum(len(_plan[n]) for n in share), reverse=True)
             waiting = [pool.submit(_write_planned, out, share) for share in shares]
             try:
                 for done in as_completed(waiting):
@@ -132,10 +133,6 @@ def _shares(groups: int, processes: int) -> list[range]:
     """Neighbours go to one process: problems of one study have their code in common."""
     step = max(1, groups // (processes * _SHARES))
     return [range(first, min(first + step, groups)) for first in range(0, groups, step)]
-
-
-def _pages_of(share: range) -> int:
-    return sum(len(_plan[number]) for number in share)
 
 
 def _write_planned(out: Path, share: range) -> _Done:

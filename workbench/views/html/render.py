@@ -17,7 +17,7 @@ from workbench.analysis.limits.limit import Share, breakdown
 from workbench.counters import Counter, catalog
 from workbench.features import FEATURES
 from workbench.language import _, current, ngettext, told
-from workbench.model import Estimate, KernelResources, Launch
+from workbench.model import Estimate, Launch
 from workbench.views.html.page import rung_page, to_root
 from workbench.views.html.parts import (
     Phrase,
@@ -60,29 +60,9 @@ def explained(counter: str, root: str) -> Markup:
     return term(counter, known.title, known.meaning, root)
 
 
-def group(identity: str) -> str:
-    """The title of a group of counters."""
-    return catalog().group_title(identity)
-
-
-def tone(verdict: str) -> str:
-    """The class of a verdict, whoever's it is."""
-    return _TONES.get(verdict, "")
-
-
-def spills(resources: KernelResources) -> int:
-    """Bytes that a kernel keeps outside of its registers."""
-    return resources.spill_stores + resources.spill_loads
-
-
 def stall(launch: Launch) -> Share | None:
     """The largest stall; None where the report says nothing of stalls."""
     return breakdown(launch).top
-
-
-def part(amount: float, whole: float) -> str:
-    """What part of a whole an amount is."""
-    return percent(amount / whole)
 
 
 def gained(share: float) -> str:
@@ -200,12 +180,13 @@ _TONES = {
 _FILTERS = {
     **{each.__name__: each for each in (units.count, units.factor, units.faster, units.listed)},
     **{each.__name__: each for each in (units.points, units.plural, units.quantity, units.signed)},
-    **{each.__name__: each for each in (apart, clause, explained, floor, gained, group, hue)},
-    **{each.__name__: each for each in (interval, key, message, part, percent, predicted, shape)},
-    **{each.__name__: each for each in (spills, stall, step_ratio, term, told, tone, width)},
+    **{each.__name__: each for each in (apart, clause, explained, floor, gained, hue)},
+    **{each.__name__: each for each in (interval, key, message, percent, predicted, shape)},
+    **{each.__name__: each for each in (stall, step_ratio, term, told, width)},
     **{each.__name__: each for each in (amount, noise, relative)},  # of `Delta`
     "counter": find_counter,
     "digits": units.digits3,
+    "group": lambda identity: catalog().group_title(identity),
     "page": rung_page,
     "parts": name_parts,
     "range": bounds,
@@ -213,6 +194,7 @@ _FILTERS = {
     "shell": shlex.join,
     "side": tone_of,
     "symbol": units.symbol,
+    "tone": lambda verdict: _TONES.get(verdict, ""),  # a class, whoever's verdict it is
     "unit": units.beside,
 }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -45,31 +44,31 @@ from workbench.views.html.site import Site
 _NAMED = 3
 
 
-class PagedLaunches(Protocol):
+class PagedLaunches:
     """What was captured elsewhere: it has a page, and each of its profiled launches one."""
 
+    content: bytes | str
     name: str
     folder: str
     home: str
     owner: str
 
-    @property
-    def content(self) -> bytes | str:
-        """What its pages' key is made of."""
-
-    @property
+    @cached_property
     def detail(self) -> Profile | None:
         """What was profiled of it."""
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """The launches that have a page."""
+        return profiled(self.detail) if self.detail is not None else ()
 
     def overview(self) -> Rendered:
         """Its page."""
+        raise NotImplementedError
 
 
-class _Report:
+class _Report(PagedLaunches):
     """A report file: its bytes are read at once, its launches when a page needs them."""
 
     def __init__(self, file: ReportFile) -> None:
@@ -92,11 +91,6 @@ class _Report:
         path = self.file.path
         whole = decode(path, Profile) if self.file.label else read_report(path)
         return select_kernels(whole, self.file.kernel)
-
-    @cached_property
-    def launches(self) -> tuple[Launch, ...]:
-        """The launches that have a page."""
-        return profiled(self.detail)
 
     @property
     def label(self) -> str:

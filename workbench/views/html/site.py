@@ -217,7 +217,9 @@ class Site:
                 groups.append([page])
         groups = [*first, *groups]
         self._intend(page for group in groups for page in group)
-        for done in _rendered(self.out, groups) if groups else ():
+        if groups:
+            from workbench.views.html.pool import rendered  # processes: slow to load
+        for done in rendered(self.out, groups) if groups else ():
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
@@ -303,12 +305,6 @@ class Site:
         del self._pages[path]
 
 
-def _rendered(out: Path, groups: list[list[Page]]) -> Iterator[list[tuple[str, KeptPage]]]:
-    from workbench.views.html.pool import rendered  # processes: slow to load, rarely wanted
-
-    return rendered(out, groups)
-
-
 def _beside(path: str, kept: KeptPage) -> list[str]:
     """The files that belong to a page alone, by their names below the site."""
     folder, slash, _ = path.rpartition("/")
@@ -325,7 +321,10 @@ def _read_manifest(out: Path) -> _Manifest:
         manifest = _Manifest()
     except (OSError, msgspec.MsgspecError):
         # A cut or foreign manifest is no reason to fail: ours is rewritten as a whole.
-        return _Manifest() if _is_empty(out, {MANIFEST}) else _ours_or_refuse(out)
+        ours = (out / "assets" / "workbench.css").is_file() and (out / "index.html").is_file()
+        if not ours and not _is_empty(out, {MANIFEST}):
+            raise _foreign(out) from None
+        return _Manifest()
     if manifest.format != _FORMAT and not _is_empty(out, set()):
         raise _foreign(out)
     _check_names(out, manifest)
@@ -343,12 +342,6 @@ def _check_names(out: Path, manifest: _Manifest) -> None:
             f"{out / MANIFEST} is not to be trusted: {error.message}",
             f"Nothing was changed. Remove {out}; a report can be written again at any time.",
         ) from error
-
-
-def _ours_or_refuse(out: Path) -> _Manifest:
-    if (out / "assets" / "workbench.css").is_file() and (out / "index.html").is_file():
-        return _Manifest()
-    raise _foreign(out)
 
 
 def _is_empty(out: Path, besides: set[str]) -> bool:

@@ -17,7 +17,8 @@ class VerifiedProblem(Document, frozen=True):
     """One version on one problem; `error` is null where it could not be computed.
 
     `judged` is false where nothing could run it: it is neither right nor wrong. `against` is the
-    version whose results are the right answer; empty where study.py computes that.
+    version whose results are the right answer; empty where study.py computes that. `problem` is
+    empty of a version whose file cannot be used.
     """
 
     version: str
@@ -31,6 +32,7 @@ class VerifiedProblem(Document, frozen=True):
     sampled: int = 0
     judged: bool = True
     message: str = ""
+    hint: str = ""
     against: str = ""
 
 

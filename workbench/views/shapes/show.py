@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workbench.analysis.misread import Opinion
-from workbench.model import KernelResources, Number
+from workbench.model import KernelResources, Number, Rule, RuleFocus
 from workbench.views.shapes import Document
 
 
@@ -35,26 +35,16 @@ class LineCounters(SourcePlace, frozen=True):
     counters: dict[str, Number]
 
 
-class FocusMetric(Document, frozen=True):
+class FocusMetric(Document, RuleFocus, frozen=True):
     """A metric that a rule asks to look at."""
 
-    metric: str
-    value: Number | None
-    info: str
+    value: Number | None  # type: ignore[assignment]  # as JSON has it: null for what is no number
 
 
-class RuleFinding(Document, frozen=True):
+class RuleFinding(Document, Rule, frozen=True):
     """One finding of ncu's rules; `speedup` is its estimate in percent."""
 
-    id: str
-    section: str
-    name: str
-    kind: Literal["ok", "note", "optimization", "warning", "error"]
-    title: str
-    message: str
-    speedup: float | None
-    scope: Literal["global", "local", "unknown"]
-    focus: list[FocusMetric]
+    focus: tuple[FocusMetric, ...] = ()
 
 
 class SecondOpinion(Document, Opinion, frozen=True):
@@ -152,11 +142,8 @@ class Headroom(Document, frozen=True):
     ways: list[WayToTry]
 
 
-class StallShare(Document, frozen=True):
+class StallShare(LoadShare, frozen=True):
     """A warp state's part of a line's time, in %."""
-
-    id: str
-    share: float
 
 
 class HotSource(SourcePlace, frozen=True):

@@ -9,7 +9,7 @@ from workbench.ladder.listing import StudyList
 from workbench.ladder.summaries import COUNTED
 from workbench.language import N_, _, ngettext
 from workbench.units import count, factor, listed, quantity
-from workbench.views.sheets.list import MARK_TIME, ListPage, doubted
+from workbench.views.sheets.list import ListPage, doubted, marked
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
 #: Problems that are named beside the one that is shown.
@@ -92,7 +92,7 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
         shown = Text(quantity(time.time.value if time else None, "s"))
         if time and time.profiled:
             shown.append("*", style=DIM)
-        shown.append(MARK_TIME if doubted([rung]) else "", style=BAD)
+        shown.append(marked(rung), style=BAD)
         row = [*_name(rung, brief=brief), shown, _step(found, rung)]
         share = rung.of_baseline if time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))

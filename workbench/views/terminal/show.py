@@ -197,8 +197,8 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
             *sizes,
             quantity(over(duration, float(len(own))), "s"),
             quantity(share, "%"),
-            text_of(readings, "sm_throughput"),
-            text_of(readings, "memory_throughput"),
+            readings["sm_throughput"].text,
+            readings["memory_throughput"].text,
         )
     left = len(classes) - table.row_count + 1
     note = ngettext("{n} more row with --all", "{n} more rows with --all", left)
@@ -361,14 +361,6 @@ def value_of(readings: Readings, counter: str) -> Number | None:
     return None if isinstance(reading, Missing) else reading.value
 
 
-def text_of(readings: Readings, counter: str) -> str:
-    """A counter's value, formatted; a dash where it is missing."""
-    reading = readings[counter]
-    if isinstance(reading, Missing):
-        return quantity(None)
-    return f"{reading.mark}{quantity(reading.value, reading.unit)}"
-
-
 def _color(share: float) -> str:
     return "green" if share >= 0.8 else "yellow" if share >= 0.4 else "blue"
 
@@ -404,12 +396,12 @@ class _Facts:
     def row(self, title: str, counter: str, *notes: str) -> None:
         """A row where the counter is known."""
         if value_of(self.readings, counter) is not None:
-            self.add(title, text_of(self.readings, counter), *notes)
+            self.add(title, self.readings[counter].text, *notes)
 
     def said(self, counter: str, words: str) -> str:
         """``12.5 warps/SM`` of ``{value} warps/SM``; "" where the counter is missing."""
         known = value_of(self.readings, counter) is not None
-        return words.format(value=text_of(self.readings, counter)) if known else ""
+        return words.format(value=self.readings[counter].text) if known else ""
 
     def second(self, seconds: Sequence[Opinion], names: Mapping[str, str], of: str = "") -> None:
         """Rows below counters that mislead: the exact value, and why they differ."""
@@ -445,7 +437,7 @@ def memory(
     for kind, title in (("load", _("Global loads")), ("store", _("Global stores"))):
         if value_of(readings, f"global_{kind}s") == 0:
             continue
-        per = text_of(readings, f"global_{kind}_sectors_per_request")
+        per = readings[f"global_{kind}_sectors_per_request"].text
         used = facts.said(f"global_{kind}_efficiency", _("{value} of bytes used"))
         if used or per != quantity(None):
             facts.add(title, per, _("sectors per request"), used)
@@ -453,7 +445,7 @@ def memory(
     facts.excess(_("Shared wavefronts"), "shared_wavefronts")
     facts.row(_("  to the ideal"), "shared_conflict_ways", _("1: no bank conflict"))
     if value_of(readings, "shared_bank_conflicts"):
-        loads, stores = (text_of(readings, f"shared_{k}_bank_conflicts") for k in ("load", "store"))
+        loads, stores = (readings[f"shared_{k}_bank_conflicts"].text for k in ("load", "store"))
         note = _("loads {loads}, stores {stores}").format(loads=loads, stores=stores)
         facts.row(_("Bank conflicts"), "shared_bank_conflicts", note)
         facts.second(seconds, _CONFLICTS, _("by addresses: "))

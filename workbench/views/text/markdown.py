@@ -25,7 +25,6 @@ LIMIT = 60_000
 _ROWS = 15  # of counters that are not folded away
 _LINES = 24  # of one side of a hunk
 _WIDTH = 160  # characters of a source line
-_PLACES = 4  # lines of a symbol's counter
 _NAMES = 6  # that a hunk changes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.analysis.compare import Comparison
 from workbench.counters import Missing, catalog, read_all
@@ -22,9 +22,6 @@ from workbench.views.sheets import Sheet
 from workbench.views.sheets.list import doubted, marked
 from workbench.views.text.escaping import inline, sentence
 from workbench.views.text.safe_output import visible
-
-if TYPE_CHECKING:
-    pass
 
 Cells = Sequence[Any]
 
@@ -154,8 +151,7 @@ def show_markdown(profile: Profile) -> str:
         rows = []
         for name, reading in read_all(launch).items():
             if not isinstance(reading, Missing):
-                value = f"{reading.mark}{quantity(reading.value, reading.unit)}"
-                rows.append((_(catalog()[name].title), value, reading.unit))
+                rows.append((_(catalog()[name].title), reading.text, reading.unit))
         table = to_markdown((_("counter"), _("value"), _("unit")), rows)
         head = _("{kernel} (launch {n})").format(kernel=inline(launch.kernel), n=launch.index)
         parts.append(f"### {head}\n\n{table}")

@@ -117,7 +117,7 @@ def roof_path(
 # A ladder grows by versions, never by counters: so the table grows downwards.
 
 #: The counters whose way down the ladder tells most of the story.
-_COUNTERS = (
+KEY_COUNTERS = (
     "duration",
     "sm_throughput",
     "dram_throughput",
@@ -133,21 +133,15 @@ _COUNTERS = (
     "registers",
     "allocated_shared",
 )
-_PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
+#: How near launches come to each peak, in percent.
+PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 
 
-def key_counters(named: Sequence[tuple[Link, Launch]]) -> View | None:
-    """Key counters of launches; those that no launch has are left out. None without any."""
-    return _table(named, _COUNTERS)
+def counter_table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> View | None:
+    """Columns, with a unit only where the values do not say it; and rows, each under its link.
 
-
-def peaks(named: Sequence[tuple[Link, Launch]]) -> View | None:
-    """How near launches come to each peak, in percent with bars. None without any."""
-    return _table(named, _PEAKS)
-
-
-def _table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> View | None:
-    """Columns, with a unit only where the values do not say it; and rows, each under its link."""
+    Counters that no launch has are left out; None without any.
+    """
     columns, cells = [], []
     for counter in map(catalog().__getitem__, counters):
         column = [cell(launch, counter) for __, launch in named]

@@ -20,7 +20,13 @@ from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Mark, Plot
 from workbench.views.html.charts.lines import NAMES, Axis, Point, Series, lines, round_places
-from workbench.views.html.charts.several import key_counters, peaks, roof_path, stack_stalls
+from workbench.views.html.charts.several import (
+    KEY_COUNTERS,
+    PEAKS,
+    counter_table,
+    roof_path,
+    stack_stalls,
+)
 from workbench.views.html.page import Badge, Head, Link, View, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
 
@@ -449,8 +455,8 @@ def ladder_view(
         )
         if profiles
         else None,
-        peaks=peaks(linked),
-        counters=key_counters(linked),
+        peaks=counter_table(linked, PEAKS),
+        counters=counter_table(linked, KEY_COUNTERS),
     )
 
 

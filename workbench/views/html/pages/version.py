@@ -27,7 +27,7 @@ from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.drawn import accesses, memory_view, timeline_view
 from workbench.views.html.charts.figure import Plot
 from workbench.views.html.charts.lines import what_if
-from workbench.views.html.charts.several import key_counters, roof_path, stack_stalls
+from workbench.views.html.charts.several import KEY_COUNTERS, counter_table, roof_path, stack_stalls
 from workbench.views.html.code.source import code_view
 from workbench.views.html.page import (
     Head,
@@ -408,6 +408,7 @@ def report_view(profile: Profile, name: str) -> View:
     cut = _("Charts and counters show the {n} longest launches.").format(n=len(shown))
     said = [cut] if len(shown) < len(launches) else []
     crumbs = (Link(_("Overview"), "index.html"), Link(name))
+    linked = [(Link(name, launch_page(one.index)), one) for name, one in named]
     return View(
         head=Head(heading=name, crumbs=crumbs, chips=facts_of(profile)).told(
             [*remarks(profile), *said], [*provenance(profile), cut]
@@ -416,5 +417,5 @@ def report_view(profile: Profile, name: str) -> View:
         page=launch_page,
         stalls=stack_stalls("stalls", alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
-        counters=key_counters([(Link(name, launch_page(one.index)), one) for name, one in named]),
+        counters=counter_table(linked, KEY_COUNTERS),
     )

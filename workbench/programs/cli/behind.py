@@ -1,0 +1,50 @@
+"""A command whose program stands behind ``--``: how it is taken, and what is said of it."""
+
+from __future__ import annotations
+
+import click
+
+from workbench.commands.options import Behind
+from workbench.errors import UsageError
+
+#: How long each run of it may take.
+run_timeout = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="End a run that takes longer (default: no limit).",
+)
+
+_BEFORE_DASHES = {"run": "v0", "capture": "before", "lift": "@before::softmax"}
+
+
+class Launching(Behind):
+    """A command that starts the program behind ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say where the program belongs, where its words were taken for ours."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "--" in args or isinstance(error, click.MissingParameter):
+                raise
+            raise UsageError(error.format_message(), _behind(ctx)) from error
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Say that it stands there."""
+        return [*super().collect_usage_pieces(ctx)[:-1], "-- COMMAND"]
+
+
+def _behind(ctx: click.Context) -> str:
+    words = f"{ctx.info_name} {_BEFORE_DASHES[ctx.info_name or '']}"
+    return f"Write the command behind --, as in `workbench {words} -- python bench.py`."
+
+
+def program_behind() -> tuple[str, ...]:
+    """The program behind ``--``, which must be there."""
+    ctx = click.get_current_context()
+    program: tuple[str, ...] = ctx.obj["program"]
+    if not program:
+        raise UsageError("no command to run was given", _behind(ctx))
+    return program
