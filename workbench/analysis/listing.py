@@ -170,10 +170,7 @@ class HunkCode(Record, frozen=True):
 def compare_code(
     old: Listing, new: Listing, rows_old: Sequence[int], rows_new: Sequence[int]
 ) -> CodeDiff:
-    """What stands on some rows of one launch, and on some of another.
-
-    Rows are those of the instruction tables, ascending.
-    """
+    """Compare ascending rows of one launch's instruction table with rows of another's."""
     few = max(len(rows_old), len(rows_new)) <= _ALIGNED
     pairs, replaced = (
         _aligned(old.code, new.code, tuple(rows_old), tuple(rows_new)) if few else ((), ())

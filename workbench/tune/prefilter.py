@@ -116,8 +116,7 @@ class Sieve:
         if error is not None:
             if isinstance(error, MissingError):
                 raise error
-            unfit = isinstance(error, UnfitError)
-            return gone("does not fit" if unfit else "not compiled", error)
+            return gone("does not fit" if isinstance(error, UnfitError) else "not compiled", error)
         study, problem = self._runner.study, self._space.problem
         try:
             subject = self._runner.subject(*Combination.of(study, version, problem))

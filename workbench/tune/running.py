@@ -161,8 +161,7 @@ class Tuner:
         workers = (
             engine.staying(runner.study.name) if isinstance(engine, GpuEngine) else nullcontext()
         )
-        with workers, writing(root, begun, anew=anew) as (log, earlier):
-            self._log = log
+        with workers, writing(root, begun, anew=anew) as (self._log, earlier):
             self._trials = {each.key: each for each in earlier.trials}
             self._say_earlier(earlier)
             reason: Reason = "failed"
@@ -171,14 +170,13 @@ class Tuner:
                 for place, space in enumerate(spaces):
                     left = (end - time.monotonic()) / (len(spaces) - place)
                     reasons.append(self._tuned(space, whole, max(0.0, left)))
-                reason = next((each for each in reasons if each == "budget"), reasons[-1])
+                reason = "budget" if "budget" in reasons else reasons[-1]
             except (KeyboardInterrupt, SystemExit):
                 reason = "interrupted"
                 raise
             finally:
-                ended = TuningEnded(ended=reason, stopped=now(), gpu_s=self._gpu_s)
                 if self._fault is None:
-                    log.add(ended)
+                    self._log.add(TuningEnded(ended=reason, stopped=now(), gpu_s=self._gpu_s))
         return load(path)
 
     def profile(self, done: Tuning) -> None:

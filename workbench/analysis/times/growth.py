@@ -150,8 +150,6 @@ _WHY: dict[Cause, str] = {
 def describe(flat: Flat) -> str:
     """One run as a sentence of what was seen and one of what it may mean."""
     low, high = (quantity(bound, "s") for bound in (min(flat.seconds), max(flat.seconds)))
-    time = span(low, high)
-    first, last = flat.problems[0], flat.problems[-1]
     others = len(flat.problems) - 2
     between = _(" ({others} in between)").format(others=others) if others else ""
     return _(
@@ -159,9 +157,9 @@ def describe(flat: Flat) -> str:
         "to {last}{between}, where the work grows {growth}. {why}"
     ).format(
         version=flat.version,
-        time=time,
-        first=first,
-        last=last,
+        time=span(low, high),
+        first=flat.problems[0],
+        last=flat.problems[-1],
         between=between,
         growth=factor(flat.growth),
         why=_(_WHY[flat.cause]),

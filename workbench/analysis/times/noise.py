@@ -152,10 +152,7 @@ def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
 def chances(
     profile: Profile, values: Mapping[str, Combined | Missing], speaker: int | None = None
 ) -> dict[str, Chance]:
-    """The range of every counter that marked instructions are counted in, by its id.
-
-    `values` is what `combine` gives for it; `speaker` as for `combine`.
-    """
+    """The range of each counter of a `CountedSide` that marked instructions are counted in."""
     if not _marked(profile):
         return {}
     bare = structs.replace(profile, launches=tuple(map(_bare, profile.launches)))

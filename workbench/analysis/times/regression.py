@@ -201,10 +201,7 @@ class RunVerdict(Record, frozen=True):
 
 
 def pooled(runs: Sequence[Estimate]) -> Pool:
-    """The runs that a new one is compared with.
-
-    In the order in which they were taken.
-    """
+    """The runs that a new one is compared with, in the order in which they were taken."""
     logs = [math.log(run.value) for run in runs]
     start = _level(logs)
     level = logs[start:]

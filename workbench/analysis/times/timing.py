@@ -178,8 +178,7 @@ def time_change(
         return None
     if old.device.name != new.device.name and not across:
         return None
-    a: Estimate = old.time
-    b: Estimate = new.time
+    a, b = old.time, new.time
     if min(a.low, b.low) <= 0:  # no time that a clock could give
         return None
     return TimeChange(
