@@ -93,21 +93,13 @@ class Result:
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """A copy of each array by its name.
-
-        Raises:
-            Fault: the kernel did wrong.
-        """
+        """A copy of each array by its name; Fault: the kernel did wrong."""
         self._sound()
         return {name: self.memory.read(name) for name in self.memory.names}
 
     @property
     def counts(self) -> Counts:
-        """What each instruction did and cost.
-
-        Raises:
-            Fault: the kernel did wrong.
-        """
+        """What each instruction did and cost; Fault: the kernel did wrong."""
         self._sound()
         assert self._counts is not None
         return self._counts

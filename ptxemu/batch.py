@@ -465,9 +465,7 @@ class Batch:
         """Has a thread gone past a barrier at which others of its block wait?
 
         Whole warps may: the others go on when these have ended, or wait at a barrier as well.
-
-        Raises:
-            Fault: others of its warp wait there.
+        Raises Fault: others of its warp wait there.
         """
         if not code.ops and code.block.kind == "exit":
             return

@@ -31,10 +31,8 @@ class Session(
 def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
     """Open the project (``wb.open``) of a folder: the nearest one upwards that has settings.
 
-    `listener` receives progress of long operations; None: it is not shown.
-
-    Raises:
-        UsageError: there is no project at or above the folder.
+    `listener` receives progress of long operations; None: it is not shown. Raises UsageError: there
+    is no project at or above the folder.
     """
     session = Session(Path(folder), listener)
     if session.found is None:

@@ -90,11 +90,9 @@ def studies_in(kernels: Path) -> list[str]:
 def upwards(start: Path | None = None) -> Iterator[Path]:
     """The folders, nearest first, whose settings and captures may speak for `start`.
 
-    The last one is a repository's root (it holds ``.git``), the user's home folder, the last one
-    of the same file system, or the one below a folder that ``WORKBENCH_CEILING`` names.
-
-    Raises:
-        MissingError: the working folder no longer exists.
+    The last one is a repository's root (it holds ``.git``), the user's home folder, the last one of
+    the same file system, or the one below a folder that ``WORKBENCH_CEILING`` names. Raises
+    MissingError: the working folder no longer exists.
     """
     here = _here(start)
     ceilings, home = _folders(CEILING_VARIABLE), Path(os.path.expanduser("~"))  # noqa: PTH111
@@ -128,10 +126,8 @@ def check_owner(root: Path, *paths: Path) -> None:
 
     As git does, root's files are another's as well, but under ``sudo`` root accepts those of the
     user who became it. `root` is the folder that is looked at, for ``WORKBENCH_TRUST``. Of a link
-    in `paths`, both itself and its target must belong to the caller.
-
-    Raises:
-        UsageError: one of them does not.
+    in `paths`, both itself and its target must belong to the caller. Raises UsageError: one of them
+    does not.
     """
     if found := _foreign(root, paths):
         path, user = found
@@ -213,10 +209,8 @@ def find_project(start: Path | None = None) -> Project | None:
     """The project that `start` (default: the current folder) lies in, or None.
 
     The nearest folder upwards (as far as `upwards` goes) that holds ``workbench.toml``, or a
-    ``pyproject.toml`` with a ``[tool.workbench]`` table.
-
-    Raises:
-        UsageError: the settings file is not valid TOML, has a wrong type, or is another user's.
+    ``pyproject.toml`` with a ``[tool.workbench]`` table. Raises UsageError: the settings file is
+    not valid TOML, has a wrong type, or is another user's.
     """
     for folder in upwards(start):
         settings = _settings(folder)

@@ -292,10 +292,8 @@ class SharedWatcher:
     def settle(self, changed: Array, lost: Array) -> None:
         """Tell what the store met, if that makes a difference.
 
-        That is where lanes stored another value than lay there, or lost theirs to others.
-
-        Raises:
-            Fault: it does.
+        That is where lanes stored another value than lay there, or lost theirs to others. Raises
+        Fault: it does.
         """
         for doubt in self._doubts or ():
             told = np.broadcast_to(lost if doubt.at_once else changed, self.lanes.shape)

@@ -347,10 +347,8 @@ class Context:
     def tell(self, instr: Instr, kind: Kind, what: str, hint: str, *, late: bool = False) -> None:
         """What a GPU survives is collected; where one mistake is enough, it is raised.
 
-        `late`: raised at the end of the batch, since something else may be the cause of it.
-
-        Raises:
-            Fault: it.
+        `late`: raised at the end of the batch, since something else may be the cause of it. Raises
+        Fault: it.
         """
         if self.rt.found is None and not late:
             raise self.fault(instr, kind, what, hint)

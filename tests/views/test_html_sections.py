@@ -249,19 +249,6 @@ def test_problems_that_differ_in_everything_stand_in_the_order_of_their_work() -
     assert cell is not None and "OP/s" in cell.text
 
 
-def test_a_time_that_does_not_grow_is_warned_of() -> None:
-    timings = [
-        make_timing(
-            1e-3, version="v0", problem=f"n{n}", parameters={"N": n}, flops=n**3, bytes=4 * n**2
-        )
-        for n in (64, 512)
-    ]
-    found = sweep(timings, ["v0"], set())
-    assert found is not None
-    (said,) = found.warnings
-    assert said.startswith("The time of v0 does not grow with the size")
-
-
 def test_integer_work_is_no_floating_point_work(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     study = project.kernels / "demo/study.py"

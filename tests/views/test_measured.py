@@ -167,17 +167,6 @@ def test_integer_work_is_counted_in_operations() -> None:
     assert "6.77 TOP/s" in sheet.shown[0]
 
 
-def test_a_time_that_does_not_grow_is_warned_of() -> None:
-    flat = [
-        make_timing(
-            version="v0", problem=f"n{n}", value=25e-3, flops=n, bytes=n, parameters={"n": n}
-        )
-        for n in (100, 1000)
-    ]
-    (note,) = time_sheet(flat).notes
-    assert note.startswith("WARNING: the time of v0 does not grow with the size: 25.0 ms from n100")
-
-
 def test_times_of_several_days_say_so() -> None:
     days = [make_timing(captured=f"2026-11-{day}T10:05:00Z") for day in (21, 20)]
     (title,) = time_sheet(days).title

@@ -121,10 +121,8 @@ def fitted(value: Any, select: str, offset: int, fits: Callable[[Fitted], bool])
     """Fit as much of `value` as possible: whole, else its first entries whole, else parts of them.
 
     `select` is the pointer that it was picked by. `offset` entries (of a text: characters) are
-    skipped. `fits` decides whether a page is small enough.
-
-    Raises:
-        UsageError: `offset` lies behind the end.
+    skipped. `fits` decides whether a page is small enough. Raises UsageError: `offset` lies behind
+    the end.
     """
     length = len(value) if isinstance(value, list | dict | str) else 1
     if offset and offset >= length:

@@ -114,11 +114,7 @@ def _whole(counter: Counter) -> Json:
 
 
 def read_resource(uri: str) -> tuple[str, str]:
-    """Return the text of a resource, and its type.
-
-    Raises:
-        UsageError: unknown.
-    """
+    """Return the text of a resource, and its type; UsageError: unknown."""
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
     if uri.startswith(SCHEME):
         if kind == "vocabulary" and not name:
@@ -165,11 +161,8 @@ async def run_command(
 ) -> Reply:
     """Run ``workbench WORDS`` in the project's folder; `say` gets every line on standard error.
 
-    Where the caller is cancelled, the command gets Ctrl-C, which keeps finished work, and
-    then all of its processes are ended.
-
-    Raises:
-        DataError: its output is larger than an answer may be.
+    Where the caller is cancelled, the command gets Ctrl-C, which keeps finished work, and then all
+    of its processes are ended. Raises DataError: its output is larger than an answer may be.
     """
     start = own_module("workbench.cli", "--json-errors", *words, cwd=project.root)
     fixed = {CLOSED_VARIABLE: "1" if project.closed else "", "NO_COLOR": "1"}

@@ -71,10 +71,8 @@ class Workshop:
     def start(self, version: str, parent: str, study: str, about: tuple[str, str, str]) -> Json:
         """Start a version, ``v5`` or ``sgemm/v5_wide``, from its parent ("": the last one).
 
-        `about` is its title, the change, and its text ("": the parent's code).
-
-        Raises:
-            UsageError: it exists, has a wrong name, or cannot be read.
+        `about` is its title, the change, and its text ("": the parent's code). Raises UsageError:
+        it exists, has a wrong name, or cannot be read.
         """
         title, change, text = about
         project = self._project()

@@ -254,10 +254,7 @@ def compare(
     Times are those outside of a profiler. `force`: compare what is not comparable;
     `Comparison.reasons` says why it is not. `labels` are what to call the two sides (default:
     version, else kernel). `across`: two devices are meant to be compared: that they differ is no
-    reason against it.
-
-    Raises:
-        InconclusiveError: the two are not comparable and `force` is not set.
+    reason against it. Raises InconclusiveError: the two are not comparable and `force` is not set.
     """
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)

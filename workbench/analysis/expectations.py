@@ -80,10 +80,7 @@ def judge(
     """Judge what the new version's author predicted against its parent.
 
     `unchanged`: source and launch are the parent's: nothing was done of which anything could be
-    predicted, so nothing is scored.
-
-    Raises:
-        UsageError: a ``change`` is none of the forms.
+    predicted, so nothing is scored. Raises UsageError: a ``change`` is none of the forms.
     """
     found = tuple(_judge(expectation, comparison) for expectation in expectations)
     if not unchanged:

@@ -135,10 +135,8 @@ def explain(
     """Attribute, judge and tell one step.
 
     `comparison` is `compare` of the two, `expectations` what the version's author predicted,
-    `placing` their lines placed, if that was done already.
-
-    Raises:
-        UsageError: an expectation cannot be read.
+    `placing` their lines placed, if that was done already. Raises UsageError: an expectation cannot
+    be read.
     """
     doubted = doubts(old, new, (comparison.old.label, comparison.new.label))
     both = side_by_side(old, new)

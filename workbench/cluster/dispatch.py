@@ -162,11 +162,7 @@ class Dispatch:
 
     @property
     def order(self) -> JobOrder:
-        """Return the task, as it was sent.
-
-        Raises:
-            DataError: its file is damaged.
-        """
+        """Return the task, as it was sent; DataError: its file is damaged."""
         return _read(self.folder / "order.json", JobOrder)
 
     @property
@@ -286,11 +282,7 @@ def dispatches(root: Path) -> list[Dispatch]:
 
 
 def find(root: Path, name: str) -> Dispatch:
-    """Find a dispatch by its name.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Find a dispatch by its name; UsageError: there is none of that name."""
     found = Dispatch(root, name)
     if not _NAME.fullmatch(name) or not (found.folder / "order.json").exists():
         known = ", ".join(each.name for each in dispatches(root))

@@ -354,9 +354,7 @@ class SlurmQueue:
 
         No other array is named `name`. `exclusive` asks for whole nodes, because times are taken.
         `minutes` limit an element (None: as the settings say); `avoid` names nodes to leave out.
-
-        Raises:
-            MissingError: Slurm refuses it; its words are quoted.
+        Raises MissingError: Slurm refuses it; its words are quoted.
         """
         settings, submitit = self._settings, self._submitit
         refusals = submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError

@@ -72,10 +72,7 @@ def study_list(
 
     `problem` and `device` are those to show; None: the first problem with anything recorded, the
     project's device or that of the newest profile. `damaged` takes the errors of files that cannot
-    be read.
-
-    Raises:
-        UsageError: no such problem, or nothing is recorded on the device.
+    be read. Raises UsageError: no such problem, or nothing is recorded on the device.
     """
     name = study.name
 

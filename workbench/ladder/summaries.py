@@ -83,20 +83,12 @@ class Summaries:
         self._kept = KeptByContent(cache, name, Summary)
 
     def of(self, path: Path) -> Summary:
-        """What a list says of a profile.
-
-        Raises:
-            MissingError, DataError: as `decode_totals`.
-        """
+        """What a list says of a profile; MissingError, DataError: as `decode_totals`."""
         data = read_record(path)
         return self._kept.of(data, lambda: Summary.of(decode_totals(path, data)))
 
     def timed_on(self, path: Path) -> str:
-        """The name of the device of a recorded time.
-
-        Raises:
-            MissingError, DataError: as `decode`.
-        """
+        """The name of the device of a recorded time; MissingError, DataError: as `decode`."""
         data = read_record(path)
 
         def summary() -> Summary:

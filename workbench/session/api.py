@@ -62,11 +62,7 @@ class CoreSession(Workspace):
         return view_study(self.project, name or self.project.default_study)
 
     def versions(self, study: str | None = None) -> list[Version]:
-        """The versions of a study, in ladder order.
-
-        Raises:
-            UsageError: as `study`.
-        """
+        """The versions of a study, in ladder order; UsageError: as `study`."""
         return list(self.study(study).versions.values())
 
     # --- one profile -----------------------------------------------------------------------

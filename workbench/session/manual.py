@@ -41,11 +41,7 @@ def _pages() -> dict[str, Path]:
 
 
 def topics() -> list[Topic]:
-    """All pages, those at the top first.
-
-    Raises:
-        MissingError: the installation holds none.
-    """
+    """All pages, those at the top first; MissingError: the installation holds none."""
     pages = _pages()
     found = []
     for name in sorted(pages, key=lambda name: (name.count("/"), name != _INDEX, name)):

@@ -109,11 +109,7 @@ class Runner(Protocol):
         """
 
     def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
-        """Do pieces, and tell each result as it comes.
-
-        Raises:
-            MissingError: nothing can run there.
-        """
+        """Do pieces, and tell each result as it comes; MissingError: nothing can run there."""
 
 
 class Here(Experiment):
@@ -172,10 +168,8 @@ class VersionRuns:
     def runners(self, task: Task[Any]) -> Sequence[Runner]:
         """Who does a task: one, or one for each model of GPU.
 
-        Versions that an engine cannot run are left out where all were asked for.
-
-        Raises:
-            MissingError, UsageError: as `Task.engines`, or of the feature's own.
+        Versions that an engine cannot run are left out where all were asked for. Raises
+        MissingError, UsageError: as `Task.engines`, or of the feature's own.
         """
         if self.options.on:
             if task.engine == "emulator":  # of a GPU only the jobs can say it

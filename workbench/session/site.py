@@ -182,9 +182,6 @@ def write_page(
     `out` is the file, or a folder for it; None: the current one. `force`: overwrite what is no page
     of a report.
 
-    Returns:
-        The file.
-
     Raises:
         UsageError, DataError: as `found_page`; or there is another file of that name.
     """

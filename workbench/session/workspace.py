@@ -51,11 +51,7 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
-        """The project.
-
-        Raises:
-            UsageError: there is none at or above the folder.
-        """
+        """The project; UsageError: there is none at or above the folder."""
         return self.found or require_project(self.start)
 
     @cached_property

@@ -242,10 +242,7 @@ class Store:
     ) -> list[Entry]:
         """The recorded profiles that match, in natural order; None matches all.
 
-        Cheap: reads folder names only.
-
-        Raises:
-            MissingError: there is no such folder.
+        Cheap: reads folder names only. Raises MissingError: there is no such folder.
         """
         return [
             entry
@@ -273,10 +270,7 @@ class Store:
         """The recorded profiles that match, each read when it is asked for, in natural order.
 
         `device` is by its slug. `whole`: False: without instructions, sources, rules and build, in
-        half of the time.
-
-        Raises:
-            DataError: a matching file is damaged.
+        half of the time. Raises DataError: a matching file is damaged.
         """
         for entry in self.find(
             study=study, version=version, problem=problem, engine=engine, device=device
@@ -344,10 +338,7 @@ class Store:
         """The recorded times that match, in natural order; None matches all.
 
         `device` is by its slug. `damaged` takes the error of each damaged file, which is then left
-        out.
-
-        Raises:
-            DataError: a matching file is damaged, and there is no `damaged` to take it.
+        out. Raises DataError: a matching file is damaged, and there is no `damaged` to take it.
         """
         found = []
         for file in self._walk(device, study, version, problem):

@@ -77,10 +77,8 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
 
     `study` is the name of a first study, which becomes the default one; empty for none.
     `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own. Returns
-    the paths that were written, relative to `root`.
-
-    Raises:
-        UsageError: the folder is a project already, or the name is no study name.
+    the paths that were written, relative to `root`. Raises UsageError: the folder is a project
+    already, or the name is no study name.
     """
     if study:
         check_study_name(study)

@@ -11,7 +11,6 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 
 from workbench.analysis.limits.roofline import rate, rate_unit
-from workbench.analysis.times import growth
 from workbench.language import N_, _, told
 from workbench.measure.plan import Gap, Key
 from workbench.model import Timing
@@ -26,7 +25,7 @@ from workbench.sweeps.recorded import Sweep
 from workbench.units import digits3, factor, quantity, span, symbol, when
 from workbench.views.shapes import Json, dumps, shaped
 from workbench.views.sheets.time import caches, flat, timed
-from workbench.views.terminal.console import Text, notes_block, print_view
+from workbench.views.terminal.console import Text, print_view
 from workbench.views.terminal.tables import plain_table
 from workbench.views.text.escaping import inline
 from workbench.views.text.safe_output import write
@@ -159,11 +158,6 @@ def notes(sweep: Sweep) -> list[str]:
     return lines + _gap_lines(sweep)
 
 
-def warnings(sweep: Sweep) -> list[str]:
-    """Times that do not grow with the size (`workbench.analysis.times.growth`)."""
-    return growth.warnings(sweep.ordered)
-
-
 # --- forms -------------------------------------------------------------------------------
 
 
@@ -194,7 +188,7 @@ def document(sweep: Sweep) -> Json:
             shaped(gap, SweptGap, version=version, problem=problem)
             for (version, problem), gap in sweep.gaps.items()
         ],
-        warnings=warnings(sweep),
+        warnings=[],
     ).plain()
 
 
@@ -211,11 +205,7 @@ def sweep_text(table: Sweep, format_: str) -> str:
         return named_csv(list(raw(table)))
     text = to_markdown((_("version"), *table.problems), ())
     text += "".join(f"| {' | '.join(row)} |\n" for row in _sweep_rows(table))
-    below = [
-        *notes(table),
-        *(_("WARNING: {text}").format(text=line) for line in warnings(table)),
-    ]
-    lines = "".join(f"- {inline(line)}\n" for line in below)
+    lines = "".join(f"- {inline(line)}\n" for line in notes(table))
     return f"{inline(title(table))}\n\n{text}" + (f"\n{lines}" if lines else "")
 
 
@@ -257,7 +247,6 @@ def sweep_view(table: Sweep) -> RenderableType:
     lines = notes(table)
     parts += [Text()] if lines else []
     parts += [Text(line) for line in lines]
-    parts += notes_block([_("WARNING: {text}").format(text=line) for line in warnings(table)])
     return Group(*parts)
 
 

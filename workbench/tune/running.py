@@ -541,10 +541,8 @@ def profile_sides(runner: Experiment, version: Version, tuning: Tuning) -> None:
     """Profile winner and runner-up of each problem, so that counters explain the step between them.
 
     Profiles of the same two choices and sources stay; others are removed. The version's sources
-    must be those of `tuning`.
-
-    Raises:
-        KernelError, MissingError, UsageError, DataError: the first that cannot be profiled.
+    must be those of `tuning`. Raises KernelError, MissingError, UsageError, DataError: the first
+    that cannot be profiled.
     """
     store, kept = runner.store, list[Path]()
     for name in tuning.winners:

@@ -43,12 +43,9 @@ class Sampled:
     """Optuna's tree-structured Parzen estimator, over the places of values in their lists.
 
     A list of numbers in order is an axis, on which near values say something of each other; any
-    other one is a set of words. It models the logarithm of the time. Before its samples it
-    proposes `first`, then the choices that differ from the best in one value: samples come near to
-    a best choice, and seldom to it.
-
-    Raises:
-        MissingError: Optuna is not installed.
+    other one is a set of words. It models the logarithm of the time. Before its samples it proposes
+    `first`, then the choices that differ from the best in one value: samples come near to a best
+    choice, and seldom to it. Raises MissingError: Optuna is not installed.
     """
 
     name = "optuna-tpe"

@@ -23,11 +23,7 @@ _COUNTED = 2048
 
 
 class Space:
-    """The choices for a version on a problem.
-
-    Raises:
-        UsageError: it has no ``[tune]``.
-    """
+    """The choices for a version on a problem; UsageError: it has no ``[tune]``."""
 
     def __init__(self, study: Study, version: Version, problem: Problem) -> None:
         if version.tune is None:

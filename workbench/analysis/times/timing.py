@@ -58,10 +58,8 @@ def minimum_samples(confidence: float = CONFIDENCE) -> int:
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The median with its distribution-free confidence interval.
 
-    `confidence` is the wanted coverage; the true one is at least this.
-
-    Raises:
-        ValueError: fewer samples than `minimum_samples(confidence)`.
+    `confidence` is the wanted coverage; the true one is at least this. Raises ValueError: fewer
+    samples than `minimum_samples(confidence)`.
     """
     n = len(samples)
     rank = interval_rank(n, confidence)
@@ -95,10 +93,8 @@ def paired_ratio(
     It is the order-statistic interval of the logarithms, mapped back: the logarithm
     keeps the order, and makes a ratio and its inverse agree.
 
-    Both are in seconds, partners at the same position.
-
-    Raises:
-        ValueError: different lengths, too few pairs, or a time that is not positive.
+    Both are in seconds, partners at the same position. Raises ValueError: different lengths, too
+    few pairs, or a time that is not positive.
     """
     if len(numerators) != len(denominators):
         raise ValueError(f"{len(numerators)} numerators, {len(denominators)} denominators")

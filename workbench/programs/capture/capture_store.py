@@ -46,11 +46,7 @@ class Shelf:
         return self.root / PRIVATE
 
     def home(self, name: str) -> Path:
-        """The folder of a capture; it need not exist.
-
-        Raises:
-            UsageError: no capture can have that name.
-        """
+        """The folder of a capture; it need not exist; UsageError: no capture can have that name."""
         return self.folder / _CAPTURES / check_name(name)
 
     def names(self) -> list[str]:
@@ -189,11 +185,7 @@ def _command(name: str = "") -> str:
 
 
 def check_name(name: str) -> str:
-    """A name that a capture may have.
-
-    Raises:
-        UsageError: it cannot name a folder.
-    """
+    """A name that a capture may have; UsageError: it cannot name a folder."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"a capture cannot be named {name!r}",
@@ -203,11 +195,7 @@ def check_name(name: str) -> str:
 
 
 def _check(capture: ProgramCapture) -> None:
-    """What types do not say.
-
-    Raises:
-        ValueError: the record contradicts itself.
-    """
+    """What types do not say; ValueError: the record contradicts itself."""
     runs, works = len(capture.survey.runs), len(capture.survey.works)
     for work in capture.survey.works:
         if not len(work.launches) == len(work.weights) == runs:
@@ -234,11 +222,8 @@ def shelf_above(start: Path | None = None) -> Shelf | None:
 def find_shelf(start: Path | None = None) -> Shelf:
     """The captures of the folder that we are in.
 
-    They lie in the nearest folder upwards that has ``.workbench``, else in the project, else in
-    the Git repository, else here.
-
-    Raises:
-        UsageError: that folder is another user's.
+    They lie in the nearest folder upwards that has ``.workbench``, else in the project, else in the
+    Git repository, else here. Raises UsageError: that folder is another user's.
     """
     if found := shelf_above(start):
         return found

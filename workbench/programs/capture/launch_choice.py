@@ -396,9 +396,7 @@ def take_detail(
     """Run the program under ncu and read what it collected.
 
     What does not end in time is a notice like all else that ncu cannot do: the survey is made.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C.
+    Raises KeyboardInterrupt: Ctrl-C.
     """
     try:
         ncu = need_ncu()

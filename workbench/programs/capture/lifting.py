@@ -102,10 +102,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
 
 
 def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say: Say) -> Path:
-    """Run the program once more and keep the launch in `place`, a fresh folder.
-
-    Returns:
-        The folder below `place` that holds the launch.
+    """Run the program once more, keep the launch below `place`, a fresh folder; return where.
 
     Raises:
         UsageError: it holds more than is kept, or there is no such launch.
@@ -370,11 +367,7 @@ def _image(raw: Path, symbol: str, found: str, arguments: Sequence[LiftedArgumen
 
 
 def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
-    """The PTX that holds the kernel: given to the driver as text, of a fat binary, or Triton's.
-
-    Returns:
-        The text; empty where none was found.
-    """
+    """The PTX of the kernel: given to the driver as text, a fat binary's, or Triton's; or empty."""
     entry = re.compile(rb"\.entry\s+" + re.escape(symbol.encode()) + rb"\s*[({\n]")
     path = raw / "text.ptx"
     if path.is_file() and entry.search(text := read_regular(path, CAPTURE)):

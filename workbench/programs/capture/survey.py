@@ -160,11 +160,7 @@ def take_survey(
 
 
 def _inside(trace: Trace, within: WantedRange) -> Trace:
-    """The launches inside of a range.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The launches inside of a range; UsageError: there is none."""
     kept = tuple(launch for launch in trace.launches if within.holds(launch.ranges))
     if not any(launch.grid[0] for launch in kept):
         raise unknown_range(within, (launch.ranges for launch in trace.launches))
@@ -211,10 +207,8 @@ def _measured(
 def read_listing(text: str) -> Trace:
     """What ncu printed as CSV, one metric a launch, as a trace.
 
-    ncu runs launches one after the other, so that they are laid end to end.
-
-    Raises:
-        DataError: it is not what ncu prints.
+    ncu runs launches one after the other, so that they are laid end to end. Raises DataError: it is
+    not what ncu prints.
     """
     lines = [line for line in text.splitlines() if line.startswith('"')]
     launches: list[TracedLaunch] = []

@@ -171,11 +171,7 @@ class Trace(Record, frozen=True):
 
 
 def read_traces(folder: Path) -> Trace:
-    """All processes that wrote into `folder`.
-
-    Raises:
-        DataError: a file that the tracer did not write.
-    """
+    """All processes that wrote into `folder`; DataError: a file that the tracer did not write."""
     launches: list[TracedLaunch] = []
     ranks: dict[int, int] = {}
     processes = cut = dropped = 0

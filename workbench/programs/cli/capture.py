@@ -21,8 +21,7 @@ from workbench.programs.capture.taking import Order, Taken, build_command, check
 from workbench.programs.cli.behind import Launching, program_behind, run_timeout
 from workbench.programs.recalled import open_capture
 from workbench.programs.standin import running
-from workbench.programs.studies.lifting import Lift, lift_kernel
-from workbench.project import find_project, require_project
+from workbench.project import find_project
 from workbench.views.text.safe_output import say
 
 _wish_options = folded(
@@ -94,12 +93,6 @@ _wish_options = folded(
     help="ncu needs a GPU; the emulator runs the program without one, and counts without times.",
 )
 @click.option("--no-detail", is_flag=True, help="Only the survey: no run under ncu.")
-@click.option(
-    "--lift",
-    "lifted",
-    metavar="KERNEL",
-    help="Run once more, and keep a launch of KERNEL as a study: see `workbench lift`.",
-)
 @run_timeout
 def command(name: str | None, wish: Wish, **given: Any) -> None:
     """Capture the program COMMAND as @NAME: its kernels, and counters of the slowest.
@@ -120,7 +113,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     if given["like"] is not None:
         other = open_capture(shelf, given["like"])
         wish = replace(wish, like=seen_in(other.capture, other.detail))
-    project = require_project() if given["lifted"] is not None else find_project()
+    project = find_project()
     invocation = Invocation(
         command=program,
         folder=Path.cwd(),
@@ -140,10 +133,6 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
             detailed=not given["no_detail"],
         )
         taken = _emulated(order, shelf) if emulated else take(order, shelf, _say)
-        if given["lifted"] is not None:
-            assert project is not None  # it was required
-            wanted = Lift(kernel=given["lifted"])
-            lift_kernel(project, taken.capture.survey, wanted, invocation, _say)
     _tell(taken, shelf.root if first else None)
     if taken.broken:
         raise KernelError(
@@ -156,7 +145,7 @@ def _refuse(wish: Wish, given: dict[str, Any]) -> None:
     """Refuse options that mean nothing to the emulator."""
     asked = {f"--{name}": value for name, value in asdict(wish).items()}
     asked |= {f"--{name}": given[name] for name in ("repeat", "survey")}
-    asked |= {"--like": given["like"], "--lift": given["lifted"], "--no-detail": given["no_detail"]}
+    asked |= {"--like": given["like"], "--no-detail": given["no_detail"]}
     usual = {"--launches": Wish().launches, "--repeat": 1, "--survey": "auto", "--no-detail": False}
     for option, value in asked.items():
         if value and value != usual.get(option):

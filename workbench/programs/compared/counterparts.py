@@ -94,11 +94,7 @@ class _Sides:
 
 
 def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
-    """Every work of both surveys, each once.
-
-    Returns:
-        First what is the same, then what replaced what, then what came and went.
-    """
+    """Every work of both surveys, each once: the same, then what replaced, then came and went."""
     sides = _Sides(old, new)
     for before, after in sides.grouped(lambda side, place: sides.works[side][place].symbol):
         sides.take("same", before, after)

@@ -242,11 +242,9 @@ def compare_programs(
 ) -> ProgramDifference:
     """Two captures, kernel by kernel.
 
-    With `force` also what is not comparable; `ProgramDifference.reasons` says why it is not.
-
-    Raises:
-        InconclusiveError: other devices or ways of surveying, and `force` is not set; or only one
-            of them was timed.
+    With `force` also what is not comparable; `ProgramDifference.reasons` says why it is not. Raises
+    InconclusiveError: other devices or ways of surveying, and `force` is not set; or only one of
+    them was timed.
     """
     if old.survey.timed != new.survey.timed:
         names = [side.name for side in sorted((old, new), key=lambda x: x.survey.timed)]

@@ -122,11 +122,7 @@ class LoadedModule:
         return BuildResult(cubin=Path(), build=build, sources=(), cached=True)
 
     def kernel(self, name: str) -> ModuleKernel:
-        """A kernel by its mangled name.
-
-        Raises:
-            PtxError: there is none.
-        """
+        """A kernel by its mangled name; PtxError: there is none."""
         found = self._kernels.get(name)
         if found is None:
             kernel = self.module.kernel(name)

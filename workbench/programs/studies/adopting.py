@@ -184,10 +184,8 @@ def buffer_uses(
     """What becomes of each buffer, and what is to be told of it.
 
     `content` gives what a file of the record holds, `stored` is how many bytes it stored at most.
-
-    Raises:
-        KernelError: a buffer cannot be given back as it was; or it has no right answer, because
-            it changed no byte of one, and the same bytes again only in a part of it, or nowhere.
+    Raises KernelError: a buffer cannot be given back as it was; or it has no right answer, because
+    it changed no byte of one, and the same bytes again only in a part of it, or nowhere.
     """
     notes: list[str] = []
     taken: set[str] = set()

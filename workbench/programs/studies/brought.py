@@ -575,11 +575,7 @@ def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
 
 
 def _same(path: Path, text: str) -> bool:
-    """Whether a header is there already.
-
-    Raises:
-        UsageError: another one is.
-    """
+    """Whether a header is there already; UsageError: another one is."""
     if not path.exists():
         return False
     if read_source(path) != text:

@@ -133,12 +133,6 @@ def test_what_cannot_be_meant_runs_nothing(
     assert not (place.parent / "asked").exists() and list((place / "kernels").iterdir()) == []
 
 
-def test_a_capture_lifts_in_the_same_go(place: Path, cli: Cli) -> None:
-    code, _, said = cli("capture", "now", "--no-detail", "--lift", "gather", "--", *PROGRAM)
-    assert code == 0, said
-    assert read_lifted(place / "kernels" / "gather" / "captured").launch == 3
-
-
 def test_a_killed_lift_leaves_no_study_and_the_next_one_removes_its_rest(
     place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from workbench.analysis.limits.roofline import rate_unit
 from workbench.measure.plan import Gap
 from workbench.model import Device, Estimate, Timing
 from workbench.sweeps.recorded import Sweep
-from workbench.sweeps.shown import sweep_text, sweep_view
+from workbench.sweeps.shown import sweep_view
 from workbench.views.terminal.console import render as to_text
 
 SIDES = (128, 512, 1024, 2048, 4096, 8192)
@@ -92,12 +91,6 @@ def test_marks_are_explained_only_where_they_stand() -> None:
     plain = {k: msgspec.structs.replace(t, converged=True) for k, t in sweep().timings.items()}
     text = to_text(sweep_view(sweep(timings=plain, stale=frozenset())), 120)
     assert "†" not in text and "±" not in text
-
-
-def test_a_time_that_does_not_grow_is_warned_of() -> None:
-    text = to_text(sweep_view(sweep()), 400)
-    assert "WARNING: the time of v0 does not grow with the size: 419 µs to 420 µs from n128" in text
-    assert len(json.loads(sweep_text(sweep(), "json"))["warnings"]) == 1
 
 
 def test_a_narrow_terminal_gets_the_sizes_in_several_tables() -> None:

@@ -277,10 +277,8 @@ def build_in(
 def check_studies(project: Project, asked: tuple[str, ...]) -> None:
     """Refuse to wait for what never comes: a study that is neither there nor recorded.
 
-    One that is there may be recorded while it is watched, which `build_report` cannot know.
-
-    Raises:
-        UsageError: there is no such study; names the nearest one.
+    One that is there may be recorded while it is watched, which `build_report` cannot know. Raises
+    UsageError: there is no such study; names the nearest one.
     """
     wanted = _named(project, asked)
     if not wanted:

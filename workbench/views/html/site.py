@@ -194,11 +194,9 @@ class Site:
     def write(self, pages: Iterable[Page], *, owners: Iterable[str]) -> PageCount:
         """Bring pages up to date; remove those of `owners` that are not among them.
 
-        Pages are rendered and written group by group, and what a group was made of is let
-        go, so memory does not grow with their number. Many groups share the processors.
-
-        Raises:
-            MissingError: no space or no permission; earlier pages stay whole.
+        Pages are rendered and written group by group, and what a group was made of is let go, so
+        memory does not grow with their number. Many groups share the processors. Raises
+        MissingError: no space or no permission; earlier pages stay whole.
         """
         owned = set(owners)
         seen: set[str] = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
-from workbench.analysis.times import growth
 from workbench.language import N_, _
 from workbench.model import Estimate, Timing
 from workbench.units import count, factor, quantity, span, symbol, when
@@ -113,7 +112,6 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
         notes.append(
             _("first launch: loading the code and running it once; no part of the median.")
         )
-    notes += [_("WARNING: {text}").format(text=warning) for warning in growth.warnings(timings)]
     baselines = {timing.baseline for timing in timings if timing.baseline}
     same = len({_how(timing) for timing in timings}) == 1
     how = ""

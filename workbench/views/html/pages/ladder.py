@@ -9,7 +9,6 @@ from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.limits.roofline import Position, Roof, position, rate_unit, roofs
-from workbench.analysis.times.growth import warnings
 from workbench.analysis.wording import limit_stop
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung
@@ -177,7 +176,6 @@ def sweep(
         ways=list(ways.items()),
         families=[(f"family{n}", sizes.name) for n, sizes in enumerate(families) if sizes.name],
         note=note if len(drawn) < len(every) else "",
-        warnings=[units.capital(said) for said in warnings(timings)],
     )
 
 
