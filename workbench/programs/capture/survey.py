@@ -108,10 +108,7 @@ def take_survey(
     say: Say,
     within: WantedRange | None = None,
 ) -> tuple[Survey, Trace]:
-    """Run the program, `invocation.repeat` times, and see what it launches (inside of a range).
-
-    Returns:
-        The survey of all runs, and every launch of the last one.
+    """Run a program, and return the survey of all runs, and every launch of the last one.
 
     Raises:
         ProgramError: it failed by itself.

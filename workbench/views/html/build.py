@@ -250,9 +250,7 @@ def build_in(
 
     `languages` are one or two; none: those that the report has, or the one that is spoken. `write`
     writes the pages of one language, `first_pages` (paths below `out`) before the others.
-
-    Returns:
-        What was done in all; paths and remarks are those of the first language.
+    Returns what was done in all; paths and remarks are those of the first language.
     """
     below = out / _BELOW
     had = (below / MANIFEST).exists()

@@ -43,12 +43,7 @@ _LOADS = re.compile(r"@import|url\(\s*['\"]?(?!data:|#)", re.IGNORECASE)
 
 
 def pack(page: Path, root: Path) -> str:
-    """The page with all that it needs.
-
-    `root` is the folder of the site.
-
-    Returns:
-        HTML that opens from a disk, with no network and no other file.
+    """The page of the site `root` as HTML that opens with no network and no other file.
 
     Raises:
         UsageError: the page cannot be read, or it needs a file that is not in the site.
