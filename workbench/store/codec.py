@@ -265,7 +265,7 @@ def contradiction(record: Profile | Timing) -> str:
     if isinstance(record, Timing):
         known = filter(None, (record.time, record.baseline_time, record.ratio))
         wrong = next((each.value for each in known if not 0 < each.value <= _MOST), None)
-        return "" if wrong is None else f"{wrong:g} is not a time"
+        return "" if wrong is None else f"{wrong} is not a time"
     files = len(record.sources)
     return next(filter(None, (_table_fault(launch, files) for launch in record.launches)), "")
 

@@ -139,7 +139,7 @@ def unfit(
         f"{threads:,} threads of {kernel.registers} registers: not one block fits on an SM, "
         f"which has {chip.registers_per_sm:,} registers",
         f"Launch fewer threads a block, or let ptxas use {most} registers a thread at most: "
-        f'`__launch_bounds__({threads})` at the kernel, or flags = ["-maxrregcount={most}"].',
+        f"`__launch_bounds__({threads})` at the kernel, or -maxrregcount in `flags`.",
     )
 
 
