@@ -17,7 +17,6 @@ from workbench.editing.trying import _as_recorded
 from workbench.engines import RunOptions
 from workbench.engines.choice import choose
 from workbench.errors import UsageError, WorkbenchError
-from workbench.gate.rules import Rules, check_step
 from workbench.measure.experiment import Display, Experiment
 from workbench.model import Build, KernelResources, Profile
 
@@ -156,10 +155,8 @@ def test_local_accesses_are_those_of_the_machine_code(
         assert spilled == loads + stores
         assert any("ptxas spills registers to local memory" in each for each in lab.display.lines)
         assert [n.message for n in profile.notices if n.code == "compiler"]
-    rules = Rules(limits={"spill_instructions": ("<=", 0.0)})
-    gates = check_step(compare(profile, profile), (), rules, version="s/v0", file="")
-    (gate,) = (each for each in gates if each.kind == "limit")
-    assert gate.status == ("fail" if spills else "pass"), gate.message
+    (counted,) = values(profile, "spill_instructions")
+    assert bool(counted) == spills
 
 
 @pytest.mark.nvcc

@@ -300,7 +300,7 @@ BAD_TABLES = {
 
 
 def test_a_time_of_nothing_is_damage(path: Path) -> None:
-    with pytest.raises(DataError, match="0.0 is not a time"):
+    with pytest.raises(DataError, match=r"0\.0 is not a time"):
         encode(msgspec.structs.replace(make_timing(), time=Estimate(0.0, 0.0, 0.0)), path)
 
 

@@ -89,12 +89,12 @@ def test_a_first_run_on_a_full_disk_can_be_repeated(
     write = writing._written
     count, room = 0, 0
 
-    def full(place: Opened, name: str, data: bytes, *, durable: bool) -> None:
+    def full(place: Opened, name: str, data: bytes, **how: bool) -> None:
         nonlocal count
         count += 1
         if count > room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(place, name, data, durable=durable)
+        write(place, name, data, **how)
 
     root = site_data.plain(tmp_path)
     monkeypatch.setattr(writing, "_written", full)

@@ -156,7 +156,7 @@ def _hottest(
             weights[key] += sum(found.get(name, 0) for name in names if name)
     placed = (key for key in weights if key[0] >= 0 and key[1])
     file, line = max(placed, key=weights.__getitem__, default=(-1, 0))
-    if not weights.get((file, line)):
+    if not line or not weights[file, line]:
         return None
     share = weights[file, line] / sum(weights.values())
     return shapes.CountedLine(file=detail.sources[file].path, line=line, share=share)

@@ -79,9 +79,9 @@ def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
             same.setdefault((row.version, kind[0] if kind else row.message), []).append(row)
     notes = []
     for first, *rest in same.values():
-        others = ", ".join(row.problem for row in rest)
-        same_on = _("The same on {problems}.").format(problems=others)
-        notes += [told(first.message), *([same_on] if others else ())]
+        same_on = _("The same on {problems}.").format(problems=", ".join(x.problem for x in rest))
+        notes += [told(first.message), *([same_on] if rest else ())]
+        notes += [told(first.hint)] * bool(first.hint and not first.compared)
     return notes
 
 
