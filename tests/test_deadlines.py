@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import threading
 import time
 
@@ -73,3 +75,10 @@ def test_memory_has_a_limit_inside_and_none_behind() -> None:
         with sharing(250 << 20), pytest.raises(MemoryError):
             bytearray(240 << 20)
     assert bytearray(1 << 29)
+
+
+def test_a_time_that_was_over_before_ends_what_stops_itself() -> None:
+    code = "import os; from workbench.processes.bounds import Deadline\nend = Deadline(1e-9)\n"
+    code += "with end.kept(TimeoutError):\n while True: os.kill(os.getpid(), 19)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert done.stderr.endswith(b"TimeoutError\n")

@@ -68,7 +68,7 @@ class Deadline:
         if threading.current_thread() is not threading.main_thread() or not _SIGNAL:
             yield
             return
-        wait = self.left() + last_words_s
+        wait = max(self.left() + last_words_s, 1e-3)  # a timer of 0 never rings
         alarm = _Alarm(time.monotonic() + wait)
         timer = threading.Timer(wait, _ring)
         timer.daemon = True
