@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_a_first_run_on_a_full_disk_can_be_repeated(
     write = writing._written
     count, room = 0, 0
 
-    def full(place: Opened, name: str, data: bytes, **how: bool) -> None:
+    def full(place: Opened, name: str, data: bytes, **how: Any) -> None:
         nonlocal count
         count += 1
         if count > room:
