@@ -98,14 +98,6 @@ def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
     return type(first)(f"{len(errors)} files cannot be read: {words}", first.hint)
 
 
-class OverError(BaseException):
-    """The time of a block (`alarm`) is over; nothing in it takes that for an error of its own."""
-
-    def __init__(self, alarm: object) -> None:
-        super().__init__()
-        self.alarm = alarm
-
-
 # --- the nearest right name, where a misspelled one caused the error --------------------
 
 

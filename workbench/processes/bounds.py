@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from workbench.errors import OverError
+from workbench.processes import OverError
 
 if sys.platform == "linux":
     import resource  # Windows has none

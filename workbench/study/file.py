@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ptxemu import ELEMENT_BYTES
 from workbench.disk.limits import ARRAY
-from workbench.errors import OverError, UsageError, WorkbenchError, did_you_mean, nearest
+from workbench.errors import UsageError, WorkbenchError, did_you_mean, nearest
 from workbench.model import Problem, Record
+from workbench.processes import OverError
 from workbench.study.expressions import FUNCTIONS
 from workbench.study.sources import read_source
 
