@@ -1,7 +1,6 @@
 """Processes that end with the one that started them, however that one ends.
 
-Nothing of a child, forked or started as a program, is left behind: not after its end or ours, and
-not where we are killed with no time to do anything.
+In comes a child, forked or started as a program; what comes out is that nothing of it is left.
 """
 
 
