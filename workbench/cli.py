@@ -322,21 +322,19 @@ def _leave(code: int) -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
-    if argv is None and not _JUDGING.isdisjoint(arguments):
+    # Options of ours stand before the command; behind it they may be another program's.
+    pairs = itertools.pairwise(["", *arguments])
+    ours = list(itertools.takewhile(lambda two: two[1][:1] == "-" or two[0] == "--lang", pairs))
+    plain = any(each == "--json-errors" for _, each in ours)
+    if argv is None and _JUDGING.intersection(arguments[len(ours) :][:1]):
         verdict = importlib.import_module("workbench.processes.verdict")
         code: int | None = verdict.awaited(lambda: main(arguments))
         if code is None:
             hint = "study.py, or code that it uses, ends it (`os._exit`, `exec`)."
             error = UsageError("the process ended without a verdict", hint)
-            _print_error(error, plain="--json-errors" in arguments)
+            _print_error(error, plain=plain)
         return error.exit_code if code is None else code
     debug = "--debug" in arguments
-    # Options of ours stand before the command; behind it they may be another program's.
-    ours = itertools.takewhile(
-        lambda pair: pair[1].startswith("-") or pair[0] == "--lang",
-        itertools.pairwise(["", *arguments]),
-    )
-    plain = any(each == "--json-errors" for _, each in ours)
     _ready_streams()
     try:
         # Not click's own standalone mode: it would turn Ctrl-C into exit code 1.
