@@ -27,6 +27,7 @@ from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import DriverError, open_device
 from workbench.engines.host.job import (
+    Check,
     Executable,
     Failure,
     Job,
@@ -48,12 +49,16 @@ _LOOK_S = 0.01
 _RESTED_S = 0.5
 
 
-def _wrong(executable: Executable) -> Failure:
-    return Failure(
+def _checked(result: Result, job: Job, check: Check, again: str = "") -> Result:
+    """The result with a check, and a failure where it is wrong; `again`: the seed of a second."""
+    version = job.executable.version
+    failure = Failure(
         kind="wrong-result",
-        message=f"{executable.version} gives a wrong result",
-        during=f"checking {executable.version}",
+        message=f"{version} gives a wrong result",
+        during=f"checking {version}",
+        code=again,
     )
+    return msgspec.structs.replace(result, check=check, failure=None if check.ok else failure)
 
 
 def _wake_for(session: DeviceContext, executable: Executable) -> None:
@@ -66,9 +71,7 @@ def _wake_for(session: DeviceContext, executable: Executable) -> None:
 def _upload(session: DeviceContext, bench: Bench) -> dict[str, DeviceArray]:
     with session.doing("allocating inputs and outputs"):
         arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
-        bench.fill(session, arrays)
-    if session.guards and bench.ask(session, arrays):
-        bench.fill(session, arrays)  # as it was before that version ran
+        bench.begin(session, arrays)
     return arrays
 
 
@@ -338,9 +341,7 @@ class Races:
             result, device=session.describe(), tools=session.versions()
         )
         result = msgspec.structs.replace(result, **race(session, bench, job, self._field))
-        if result.check is not None and not result.check.ok:
-            return msgspec.structs.replace(result, failure=_wrong(job.executable))
-        return result
+        return _checked(result, job, result.check) if result.check else result
 
 
 def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -> Result:
@@ -354,14 +355,23 @@ def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -
     if job.sanitize:
         # The sanitizer judges; a comparison would read what initcheck watches over.
         return result
-    check = run.check()
-    result = msgspec.structs.replace(result, check=check)
-    if not check.ok:
-        return msgspec.structs.replace(result, failure=_wrong(job.executable))
+    result = _checked(result, job, run.check())
+    if result.failure is not None:
+        return result
     if job.task == "profile":
         _profile(run, job)
-    elif job.task == "time":
-        result = msgspec.structs.replace(result, **_time(session, bench, job, run, notices))
+    else:
+        if job.task == "time":
+            result = msgspec.structs.replace(result, **_time(session, bench, job, run, notices))
+        check = run.again()
+        if not check.ok:
+            return _checked(result, job, check, str(run.bench.seed))
+        if run.prepared:
+            message = (
+                f"{job.executable.version} reads its inputs in prepare(), which is not timed: "
+                "a result that it keeps from there would not be noticed."
+            )
+            notices.append(Notice("prepared", message))
     return msgspec.structs.replace(result, notices=tuple(notices))
 
 

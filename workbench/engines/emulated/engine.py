@@ -37,6 +37,7 @@ from workbench.engines.emulated.record import (
     sources_of,
     texture_fetches,
 )
+from workbench.engines.host.failures import AGAIN, KEPT
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import (
     HangError,
@@ -73,6 +74,9 @@ SAMPLE_BLOCKS = 64
 #: Races are looked for in a second run of a profiled problem of fewer thread instructions than
 #: this, about a second's work; of others on the largest verify problem below it.
 _WATCHED_BELOW = 50_000_000
+#: A problem of fewer thread instructions is run a second time as it is; others leave that to the
+#: study's smallest problem.
+_TWICE_BELOW = 200_000
 _ERROR_WORDS = {
     "sectors": "sectors",
     "wavefronts": "shared wavefronts",
@@ -96,6 +100,7 @@ class EmulatorEngine(Engine):
 
     def __init__(self, project: Project, options: RunOptions, say: Say = silent) -> None:
         self.seed = fresh_seed() if options.seed is None else options.seed
+        self._other = fresh_seed()  # of each version's second run
         self._project = project
         self._arch = options.arch or DEFAULT_ARCH
         self._instructions, self._limit = options.instruction_limit, options.limit
@@ -205,7 +210,11 @@ class EmulatorEngine(Engine):
         tell: Callable[[int, Verdict], None],
         begin: Callable[[int], None],
     ) -> None:
-        """See `Engine.verify`: races and uninitialized reads are looked for as well."""
+        """See `Engine.verify`: races and uninitialized reads are looked for as well.
+
+        Each version runs at least twice in one loaded module, on different inputs.
+        """
+        twice: set[str] = set()
         for place, subject in enumerate(subjects):
             begin(place)
             check, error = None, None
@@ -216,9 +225,31 @@ class EmulatorEngine(Engine):
                     for words in _warnings(done):
                         self._say(f"{subject.version.id} on {subject.problem.name}: {words}")
                     verified(done, subject)
+                    self._again(subject, done, twice, limit)
             except WorkbenchError as found:
                 error = found
             tell(place, Verdict(subject.problem, check, error))
+
+    def _again(self, subject: Subject, done: Emulation, twice: set[str], limit: Deadline) -> None:
+        """Run a version's loaded code again; `twice`: those for which that was done before.
+
+        Raises KernelError: it is wrong then.
+        """
+        version, work = subject.version.id, sum(each.thread_instructions for each in done.counts)
+        if work >= _TWICE_BELOW:
+            if version in twice:
+                return
+            for small in [*self._smaller(subject)][-1:]:
+                with contextlib.suppress(KernelError, InconclusiveError):  # nobody asked for it
+                    first = self.emulate(small, limit)
+                    verified(first, small)
+                    subject, done = small, first
+        twice.add(version)
+        try:
+            check = done.again(self._other)
+            verified(done._replace(check=check, explain=lambda: None), subject)
+        except KernelError as error:
+            raise KernelError(f"{error.message}\n{AGAIN.format(seed=self._other)}", KEPT) from error
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
         """See `Engine.profile`: what `verify` refuses is refused here.

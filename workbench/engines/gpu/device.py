@@ -235,6 +235,12 @@ class DeviceContext:
         if size:
             self.cuda.memcpy_dtod(target, source, size)
 
+    def guard(self) -> None:
+        """Write the pattern around every guarded buffer."""
+        for start, size in self._guarded.values():
+            for address in (start, start + GUARD + size):
+                self.cuda.memset_d8(address, _GUARD_BYTE, GUARD)
+
     def strayed(self) -> tuple[str, ...]:
         """Names of the buffers around which something was written."""
         touched = []
