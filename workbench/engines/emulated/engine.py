@@ -76,7 +76,7 @@ SAMPLE_BLOCKS = 64
 _WATCHED_BELOW = 50_000_000
 #: A problem of fewer thread instructions is run a second time as it is; others leave that to the
 #: study's smallest problem.
-_TWICE_BELOW = 200_000
+_TWICE_BELOW = 400_000
 _ERROR_WORDS = {
     "sectors": "sectors",
     "wavefronts": "shared wavefronts",
