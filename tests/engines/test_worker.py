@@ -45,7 +45,7 @@ def test_a_wrong_result_names_element_error_and_the_way_to_repeat_it(
     ("manner", "word"),
     [
         ("half", "500 elements were never written"),
-        ("stray", "past an end of a buffer: y"),
+        ("stray", "outside a buffer: y"),
         ("nan", "1 of 1,000 elements are NaN"),
     ],
 )

@@ -40,7 +40,9 @@ def made(root: Path) -> Project:
         for number, kind in enumerate(("code", "twin")):
             text = re.sub("|".join(short), lambda found: short[found[0]], row.get(kind, ""))
             if text:
-                (folder / f"v{place + 1}{number}_{kind}.cu").write_text(BOOK["front"].lstrip() + text)
+                (folder / f"v{place + 1}{number}_{kind}.cu").write_text(
+                    BOOK["front"].lstrip() + text
+                )
     return require_project(root)
 
 
@@ -78,7 +80,10 @@ def test_a_kernel_is_refused_and_its_twin_is_not(emulated: dict[str, str], place
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_python_version_is_refused_after_it_was_timed(project: Project) -> None:
-    head, body = BASELINE.replace("baseline = true\n", "").split("    def run():")[0], "    return run\n"
+    head, body = (
+        BASELINE.replace("baseline = true\n", "").split("    def run():")[0],
+        "    return run\n",
+    )
     rows = {f"v{place}": row for place, row in enumerate(ROWS) if "python" in row}
     for name, row in rows.items():
         text = head + row["python"].lstrip("\n") + body

@@ -487,8 +487,8 @@ def _check(
     if subject.itself or subject.answering is not None:
         of = subject.answering
         answer = as_answer(outputs) if of is None else _answer(of, seed, limits)
-        itself = subject.itself
-        return compare_with_version(outputs, answer, tolerance, itself=itself, strayed=strayed)
+        own = subject.itself
+        return compare_with_version(outputs, answer, tolerance, itself=own, strayed=strayed)
     places = None
     if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
         sizes = {name: output.size for name, output in outputs.items()}

@@ -210,10 +210,7 @@ class EmulatorEngine(Engine):
         tell: Callable[[int, Verdict], None],
         begin: Callable[[int], None],
     ) -> None:
-        """See `Engine.verify`: races and uninitialized reads are looked for as well.
-
-        Each version runs at least twice in one loaded module, on different inputs.
-        """
+        """See `Engine.verify`: watched for races, and run twice in one module on other inputs."""
         twice: set[str] = set()
         for place, subject in enumerate(subjects):
             begin(place)
@@ -231,10 +228,7 @@ class EmulatorEngine(Engine):
             tell(place, Verdict(subject.problem, check, error))
 
     def _again(self, subject: Subject, done: Emulation, twice: set[str], limit: Deadline) -> None:
-        """Run a version's loaded code again; `twice`: those for which that was done before.
-
-        Raises KernelError: it is wrong then.
-        """
+        """Run loaded code again; KernelError: it is wrong then. `twice`: versions that did."""
         version, work = subject.version.id, sum(each.thread_instructions for each in done.counts)
         if work >= _TWICE_BELOW:
             if version in twice:
@@ -364,61 +358,54 @@ def _warnings(emulation: Emulation) -> list[str]:
 def _notices(
     emulation: Emulation, launches: Sequence[Launch], sources: Sequence[SourceFile]
 ) -> tuple[Notice, ...]:
-    notices = [
-        Notice(
-            "emulated",
-            "Counted on a CPU from the version's PTX: exact where it follows from "
-            "addresses; nothing is known of time, stalls and caches. Names with ptx__ count "
-            "PTX instructions, not machine instructions.",
-        )
-    ]
+    notices = list[Notice]()
+
+    def add(code: str, message: str) -> None:
+        notices.append(Notice(code, message))
+
+    add(
+        "emulated",
+        "Counted on a CPU from the version's PTX: exact where it follows from "
+        "addresses; nothing is known of time, stalls and caches. Names with ptx__ count "
+        "PTX instructions, not machine instructions.",
+    )
     if not emulation.module.assembled:
-        notices.append(
-            Notice(
-                "no-machine-code",
-                "What ptxas makes of this PTX is not known here: loads and stores that it "
-                "would join are counted one by one, and the number of machine instructions is "
-                "absent.",
-            )
+        add(
+            "no-machine-code",
+            "What ptxas makes of this PTX is not known here: loads and stores that it "
+            "would join are counted one by one, and the number of machine instructions is "
+            "absent.",
         )
-    notices += [
-        Notice("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
-        for words in _warnings(emulation)
-    ]
+    for words in _warnings(emulation):
+        add("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
     for counts, launch in zip(emulation.counts, launches, strict=True):
         if left := launch.absent.get(ISSUED[0], ""):
-            message = f"{launch.kernel}: machine instructions are {left}."
-            notices.append(Notice("not-counted", message))
+            add("not-counted", f"{launch.kernel}: machine instructions are {left}.")
         if fetches := texture_fetches(counts.rows):
             places = dict.fromkeys(emulation.module.place(row.instr) for row in fetches)
             lines = ", ".join(f"{path}:{line}" for path, line in [*places][:3])
             lines += f" and {len(places) - 3} more" if len(places) > 3 else ""
-            message = f"{launch.kernel}: {TEXTURES_UNCOUNTED} ({lines})."
-            notices.append(Notice("not-counted", message))
+            add("not-counted", f"{launch.kernel}: {TEXTURES_UNCOUNTED} ({lines}).")
         named, many = lines_by_timing([launch], sources)
         if many:
             run, lines = ("runs", "this line") if many == 1 else ("run", "these lines")
             hold = "contain it" if many == 1 else "contain them"
-            notices.append(
-                Notice(
-                    "depends-on-timing",
-                    f"{launch.kernel}: how often {named} {run} may depend on "
-                    f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
-                    "are those of one order of many.",
-                )
+            add(
+                "depends-on-timing",
+                f"{launch.kernel}: how often {named} {run} may depend on "
+                f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
+                "are those of one order of many.",
             )
         if counts.sampled < 1:
-            notices.append(
-                Notice(
-                    "sampled",
-                    f"{counts.launch.kernel}: {counts.blocks_run} of "
-                    f"{counts.launch.geometry.blocks} blocks were run, every edge of the grid "
-                    "included, and counters scaled up from them; standard error "
-                    + ", ".join(
-                        f"{quantity(100 * counts.error[name], '%')} of {words}"
-                        for name, words in _ERROR_WORDS.items()
-                    )
-                    + ".",
+            add(
+                "sampled",
+                f"{counts.launch.kernel}: {counts.blocks_run} of "
+                f"{counts.launch.geometry.blocks} blocks were run, every edge of the grid "
+                "included, and counters scaled up from them; standard error "
+                + ", ".join(
+                    f"{quantity(100 * counts.error[name], '%')} of {words}"
+                    for name, words in _ERROR_WORDS.items()
                 )
+                + ".",
             )
     return tuple(notices)

@@ -416,6 +416,13 @@ class Bench:
             session.upload(arrays[name], values)
         self.link(session, arrays)
 
+    def upload(self, session: DeviceContext) -> dict[str, DeviceArray]:
+        """Make a set of inputs and outputs."""
+        with session.doing("allocating inputs and outputs"):
+            arrays = {spec.name: session.allocate(spec) for spec in self.specs}
+            self.begin(session, arrays)
+        return arrays
+
     def begin(self, session: DeviceContext, arrays: dict[str, DeviceArray]) -> None:
         """Fill the inputs; first ask the version that gives the right answer, where one does."""
         self.fill(session, arrays)
@@ -553,12 +560,7 @@ class Run:
 
     def execute(self) -> None:
         """Poison what will be written, run every launch, wait for the end."""
-        if self.poison:
-            for spec in self.bench.outputs:
-                self.session.poison(self.arrays[spec.name])
-            for array in self.scratch.values():
-                self.session.poison(array)
-        self.restore()
+        self.begin()
         begin = time.perf_counter()
         for kernel, call in self.calls:
             with self.session.doing(f"launching {kernel} of {self.executable.version}"):
@@ -571,11 +573,7 @@ class Run:
             self.first_launch = self._load_s + time.perf_counter() - begin
 
     def again(self) -> Check:
-        """Check the loaded code on fresh inputs in the same buffers, which hold these afterwards.
-
-        A Python version may have looked at the inputs in ``prepare``, which is then called again
-        (`prepared`).
-        """
+        """Check the loaded code on fresh inputs; `prepared`: after another ``prepare`` alone."""
         self.bench = self.bench.fresh
         with self.session.doing(f"filling the inputs of {self.executable.version} again"):
             self.bench.begin(self.session, self.arrays)
@@ -592,8 +590,12 @@ class Run:
             check = self.check()
         return check
 
-    def restore(self) -> None:
-        """Give buffers and variables what they held when the job began."""
+    def begin(self) -> None:
+        """Poison what will be written; restore what buffers and variables held at first."""
+        if self.poison:
+            own = [self.arrays[spec.name] for spec in self.bench.outputs]
+            for array in (*own, *self.scratch.values()):
+                self.session.poison(array)
         with self.session.doing(f"restoring the buffers of {self.executable.version}"):
             for _, call in self._restores:
                 call()

@@ -9,7 +9,6 @@ comparing takes the host longer than all else. A race of several does not check 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -22,17 +21,12 @@ from workbench.model import Notice
 
 #: Times that are not taken in turns may differ by this part for the chip's sake alone.
 DRIFT = 0.03
-Upload = Callable[[DeviceContext, Bench], dict[str, DeviceArray]]
 
 
 class Field:
-    """Device data that races on one problem share; one at a time.
+    """Device data that races on one problem share; one at a time."""
 
-    `upload` makes the first set of inputs and outputs.
-    """
-
-    def __init__(self, upload: Upload) -> None:
-        self._upload = upload
+    def __init__(self) -> None:
         self._key: tuple[str, ...] = ()
         self._left: tuple[str, ...] = ()  # the last one
         self._sets: list[dict[str, DeviceArray]] = []
@@ -56,7 +50,7 @@ class Field:
             return self._sets
         self.leave(session)
         self.settled = False
-        first = self._upload(session, bench)
+        first = bench.upload(session)
         self._sets, self.notices = rotating(session, bench, first, job.time.cache)
         if key != self._left:
             self.best_s = math.inf

@@ -197,6 +197,5 @@ def describe_check(check: Check) -> str:
             "times the tolerance"
         )
     if check.strayed:
-        names = ", ".join(check.strayed)
-        lines.append(f"it wrote into an input, or past an end of a buffer: {names}")
+        lines.append(f"it wrote into an input, or outside a buffer: {', '.join(check.strayed)}")
     return "\n  ".join(lines)
