@@ -106,15 +106,6 @@ def test_fills_stand_before_the_launches(
     assert verdict.error is None
 
 
-@pytest.mark.parametrize("manner", ["add", "table"])
-def test_what_needs_a_fill_is_wrong_without(
-    experiment: Experiment, stand_in: Manner, manner: str
-) -> None:
-    stand_in(manner)
-    (verdict,) = experiment.verify(subjects(experiment, "n1000"))
-    assert verdict.error is not None
-
-
 def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manner) -> None:
     stand_in("add")
     path = project.kernels / "double" / "v0_plain.cu"

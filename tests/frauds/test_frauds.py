@@ -15,7 +15,6 @@ from workbench.compile import compilers
 from workbench.engines import Engine, RunOptions
 from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.engines.host.job import TimeOptions
-from workbench.errors import WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.measure.plan import Combination
 from workbench.model import Timing
@@ -36,13 +35,11 @@ def made(root: Path) -> Project:
     folder.mkdir(parents=True)
     (root / "workbench.toml").write_text("")
     (folder / "study.py").write_text(BOOK["study"])
-    for place, row in enumerate(ROWS):
+    for place, row in enumerate(ROWS, 1):
         for number, kind in enumerate(("code", "twin")):
-            text = re.sub("|".join(short), lambda found: short[found[0]], row.get(kind, ""))
-            if text:
-                (folder / f"v{place + 1}{number}_{kind}.cu").write_text(
-                    BOOK["front"].lstrip() + text
-                )
+            if kind in row:
+                text = re.sub("|".join(short), lambda found: short[found[0]], row[kind])
+                (folder / f"v{place}{number}.cu").write_text(BOOK["front"].lstrip() + text)
     return require_project(root)
 
 
@@ -51,12 +48,10 @@ def told(project: Project, engine: Engine) -> dict[str, str]:
     study = load_study(project, "sums")
     assert not study.broken
     experiment, said = Experiment(project, study, engine), dict.fromkeys(study.versions, "")
-
-    def tell(piece: Combination, error: WorkbenchError) -> None:
-        said[piece.version.id] += error.message
-
     pieces = [Combination(v, p) for v in study.versions.values() for p in study.problems.values()]
-    subjects = experiment.subjects(pieces, tell)
+    subjects = experiment.subjects(
+        pieces, lambda piece, error: said.update({piece.version.id: error.message})
+    )
     for subject, verdict in zip(subjects, experiment.verify(subjects), strict=True):
         said[subject.version.id] += verdict.error.message if verdict.error else ""
     return said
@@ -71,29 +66,25 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.nvcc
 @pytest.mark.skipif(not compilers.available(), reason="no CUDA compiler here")
-@pytest.mark.parametrize("place", [at for at, row in enumerate(ROWS) if "code" in row])
+@pytest.mark.parametrize("place", [at for at, row in enumerate(ROWS, 1) if "code" in row])
 def test_a_kernel_is_refused_and_its_twin_is_not(emulated: dict[str, str], place: int) -> None:
-    said, got = ROWS[place].get("said", ""), emulated[f"v{place + 1}0"]
+    said, got = ROWS[place - 1].get("said", ""), emulated[f"v{place}0"]
     assert said in got and bool(said) is bool(got)
-    assert not emulated.get(f"v{place + 1}1")
+    assert not emulated.get(f"v{place}1")
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_python_version_is_refused_after_it_was_timed(project: Project) -> None:
-    head, body = (
-        BASELINE.replace("baseline = true\n", "").split("    def run():")[0],
-        "    return run\n",
-    )
+    head = BASELINE.replace("baseline = true\n", "").partition("    def run():")[0]
     rows = {f"v{place}": row for place, row in enumerate(ROWS) if "python" in row}
     for name, row in rows.items():
-        text = head + row["python"].lstrip("\n") + body
-        (project.kernels / "double" / f"{name}_fraud.py").write_text(text)
+        text = head + row["python"] + "    return run\n"
+        (project.kernels / "double" / f"{name}.py").write_text(text)
     study, found = load_study(project, "double"), dict[str, Any]()
     pieces = [Combination(study.version(name), study.problem("n1000")) for name in rows]
+    options = TimeOptions(limit_s=0.1, max_samples=20)
     experiment_on(project, study).time(
-        pieces,
-        TimeOptions(limit_s=0.1, max_samples=20),
-        lambda piece, outcome: found.__setitem__(piece.version.id, outcome),
+        pieces, options, lambda piece, outcome: found.update({piece.version.id: outcome})
     )
     for name, row in rows.items():
         if isinstance(found[name], Timing):

@@ -179,8 +179,8 @@ def overwritten(
     may = {each.buffer for each in pointers} | {each.name for each in fills}
 
     def differs(name: str) -> bool:
-        both = (np.ascontiguousarray(each).reshape(-1) for each in (inputs[name], now(name)))
-        return not np.array_equal(*(each.view(np.uint8) for each in both))
+        was, held = (np.ascontiguousarray(each).ravel() for each in (inputs[name], now(name)))
+        return not np.array_equal(was.view(np.uint8), held.view(np.uint8))
 
     return tuple(name for name in inputs if name not in may and differs(name))
 
