@@ -71,7 +71,7 @@ class Binding(NamedTuple):
 #: take the host seconds for every version.
 SAMPLE_ABOVE_FLOPS = 50_000_000_000
 #: Host memory that the benches of other problems may take while they wait for their turn.
-_KEPT_BYTES = 2**30
+_KEPT_BYTES = 2**31
 
 
 class Loaded(Protocol):
