@@ -142,8 +142,7 @@ class Emulation(NamedTuple):
     check: Check | None  # None: only a sample of the blocks ran
     module: ptxemu.Module
     seconds: float  # of its launches; comparing results comes on top
-    #: Runs the loaded code once more, on the inputs of another seed.
-    again: Callable[[int], Check]
+    again: Callable[[int], Check]  # runs the loaded code again, on the inputs of another seed
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Blame | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
@@ -481,8 +480,7 @@ def _check(
 ) -> Check:
     study, problem, inputs = subject.study, subject.problem, arrays.inputs
     tolerance = study.tolerance_of(subject.version.id)
-    pointers = study.pointers(problem, inputs)
-    strayed = overwritten(inputs, pointers, subject.fills, memory.read)
+    strayed = overwritten(inputs, study.pointers(problem, inputs), subject.fills, memory.read)
     outputs = {name: memory.read(name) for name in arrays.outputs}
     if subject.itself or subject.answering is not None:
         of = subject.answering

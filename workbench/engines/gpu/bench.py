@@ -552,7 +552,6 @@ class Run:
         self._bind()
         self._load_s = time.perf_counter() - begin
         self.first_launch = 0.0
-        self.prepared = False
 
     def _bind(self) -> None:
         self.calls, self._restores = self.loaded.bind({**self.arrays, **self.scratch})

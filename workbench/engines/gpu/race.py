@@ -46,7 +46,6 @@ class Field:
         key = (job.study, job.problem, str(job.seed), job.time.cache)
         if key == self._key:
             session.release(but=self._held)
-            session.guard()  # an unchecked version may have written there
             return self._sets
         self.leave(session)
         self.settled = False
