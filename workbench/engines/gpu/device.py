@@ -29,7 +29,6 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
-_PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 #: `DeviceContext.wake` does memsets of this size, so many between two waits, for so long.
 _WAKE_BYTES = 64 * 2**20
 _WAKE_BATCH = 100
@@ -268,7 +267,7 @@ class DeviceContext:
         with suppress(DriverError):
             driver = Driver()
             driver.call("cuCtxResetPersistingL2Cache")
-            driver.call("cuCtxSetLimit", _PERSISTING_L2, ctypes.c_size_t(0))
+            driver.call("cuCtxSetLimit", 6, ctypes.c_size_t(0))  # of persisting L2, in bytes
         gc.collect()
         gc.freeze()  # what stays is looked through once: PyTorch alone takes 60 ms each time
         torch = sys.modules.get("torch")
