@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.agreement.lines import Agreement, agreement
+from benchmarks.agreement.resources import table
 from benchmarks.recordings import opened
 from workbench.analysis.misread import is_misread
 from workbench.project import Project, require_project
@@ -129,6 +130,14 @@ def test_loops_tickets_and_neighbours_cost_what_the_hardware_says(version: str) 
     (one,) = found(project, entry, 10**9)
     assert not any(column.apart for column in one.columns.values())
     assert one.columns[SECTORS].lines >= 2 and abs(one.instructions) < 0.2
+
+
+def test_recorded_launches_have_the_resources_that_the_compiler_says() -> None:
+    """Registers, spills, local memory, limits and occupancy; `--resources` says it of all chips."""
+    project = require_project(REPO)
+    text, same = table(project, Store.of(project).find(engine="ncu", device="h200"), here=False)
+    assert same, text
+    assert "registers: 178 of 178" in text and "limited by: 211 of 211" in text
 
 
 #: Versions with lines that differ from the recording.
