@@ -136,3 +136,54 @@ def test_a_fill_that_the_build_has_no_room_for(
         ran(maker, VERSION.replace(right, wrong))
     assert words in caught.value.message and caught.value.hint
     assert caught.value.message.startswith(f"kernels/s/v0.cu:{line}: ")
+
+
+#: A kernel of the study y = 2x: what it keeps, its body for one thread an element, the second call.
+KEPT = {
+    "sum": ("float sum[1000]", "sum[i] += 2 * x[i]; y[i] = sum[i];", "`sum` as the first left it"),
+    "ticket": ("int t", "if (atomicAdd(&t, 1) < n) y[i] = 2 * x[i];", "elements were never wri"),
+    "done": ("int done[1000]", "if (done[i]) return; done[i] = 1; y[i] = 2 * x[i];", "never wri"),
+    "place": ("int next", "int k = atomicAdd(&next, 1); y[k] = 2 * x[k];", "out of bounds"),
+    "turn": ("float t[1000]", "y[i] = (2 - t[i]) * x[i]; t[i] = 1 - t[i];", "far off|off by more"),
+    "input": ("int unused", "x[i] *= 2; y[i] = x[i];", "`x` as the first left it"),
+    "wraps": ("unsigned w", "if (atomicInc(&w, n - 1) < n) y[i] = 2 * x[i];", ""),
+    "cache": ("float c[1000]", "if (c[i] == 0) c[i] = 2 * x[i]; y[i] = c[i];", ""),
+    "fill": ("float filled", "atomicAdd(&filled, x[i]); y[i] = filled < 9e3f ? 2 * x[i] : 0;", ""),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_second_call_that_is_wrong_is_told(maker: Maker, kind: str) -> None:
+    """Timing calls a version many times: what one call keeps is what the next one finds."""
+    kept, body, said = KEPT[kind]
+    fill = '[[fill]]\nname = "filled"\ndtype = "float32"\nvalue = 0\n' * (kind == "fill")
+    text = f"""/* ---
+title = "t"
+{fill}[[launch]]
+kernel = "k"
+grid = ["cdiv(N, 256)"]
+block = [256]
+args = ["x", "y", "N"]
+--- */
+__device__ {kept};
+extern "C" __global__ void k(float* x, float* y, int n) {{
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) {{ {body} }}
+}}
+"""
+    maker.write("v0.cu", text)
+    study = maker.load()
+    each = emulated(study, study.version("v0"), study.problem("n7"), RunOptions(seed=3),
+                    maker.project)  # fmt: skip
+    if not said:
+        assert verified(*each).ok
+        return
+    with pytest.raises(KernelError, match=said) as caught:
+        verified(*each)
+    place = (
+        ""
+        if kind == "input"
+        else f"kernels/s/v0.cu:{text[: text.index('__dev')].count(chr(10)) + 1}: "
+    )
+    assert caught.value.message.startswith(f"{place}v0 is right on n7 at its first call")
+    assert "let the kernel" in caught.value.hint

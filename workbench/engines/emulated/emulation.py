@@ -46,6 +46,7 @@ from workbench.engines.host.job import Check
 from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
+from workbench.specs import Version
 from workbench.study.launches import (
     Argument,
     BufferArg,
@@ -143,6 +144,8 @@ class Emulation(NamedTuple):
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Blame | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
+    #: Runs a second time in the memory that it left; KernelError: it is wrong then.
+    repeat: Callable[[], None] = lambda: None
 
 
 class Arrays(NamedTuple):
@@ -255,10 +258,17 @@ def memory_of(
         KernelError: there is no memory for the arrays and the variables of the code.
     """
     with as_ours():
-        memory, own = module.memory(arrays.all, unwritten), module.variables
+        memory = module.memory(arrays.all, unwritten)
     pointers = subject.study.pointers(subject.problem, arrays.inputs)
     for name, values in linked(arrays.inputs, pointers, memory.address):
         memory.fill(name, values.reshape(-1).view(np.uint8))
+    _fill(subject, arrays, module.variables, memory)
+    return memory
+
+
+def _fill(
+    subject: Subject, arrays: Arrays, own: Mapping[str, int], memory: ptxemu.GlobalMemory
+) -> None:
     for each in subject.fills:
         if each.symbol and each.name not in own and each.restores:
             continue  # what the code does not use it does not hold
@@ -272,7 +282,6 @@ def memory_of(
             check_whole(each, size)
             content = repeated(each, size)
         memory.fill(each.name, content)
-    return memory
 
 
 @lru_cache(maxsize=4)
@@ -325,6 +334,7 @@ def emulate(
     with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
         memory = memory_of(subject, arrays, module, unwritten_)
+    kept = {name: memory.read(name) for name in (*arrays.inputs, *module.variables) if watch}
     begin = time.perf_counter()
     counts = []
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
@@ -352,8 +362,55 @@ def emulate(
         except (KernelError, InconclusiveError, MemoryError):
             return None  # no time is left for it, or no memory
 
+    def repeat() -> None:
+        filled = {each.name for each in subject.fills}
+        left = [
+            name
+            for name, was in kept.items()
+            if name not in filled and was.tobytes() != memory.read(name).tobytes()
+        ]
+        if left:
+            _call_again(subject, arrays, memory, left[-1], seed, limits)
+
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
-    return Emulation(counts, check, module, seconds, explain, suspects + doubts)
+    return Emulation(counts, check, module, seconds, explain, suspects + doubts, repeat)
+
+
+def _call_again(
+    subject: Subject,
+    arrays: Arrays,
+    memory: ptxemu.GlobalMemory,
+    left: str,
+    seed: int,
+    limits: ptxemu.Limits,
+) -> None:
+    """Call a version that was right again, as timing does, where the first call changed `left`.
+
+    Raises KernelError if it is wrong then.
+    """
+    module, version = _module_of(subject), subject.version
+    for name, poison in {**arrays.outputs, **arrays.scratch}.items():
+        memory.fill(name, poison.reshape(-1).view(np.uint8))
+        memory.mark(memory.address(name), poison.nbytes, written=False)
+    _fill(subject, arrays, module.variables, memory)
+    try:
+        for resolved in subject.launches:
+            launched(module, resolved, built_of(subject).build, memory, limits=limits, seed=seed)
+        check = _check(subject, arrays, memory, seed, limits)
+        words = "" if check.ok else describe_check(check)
+    except KernelError as error:
+        words = error.message
+    if not words:
+        return
+    place, name = _declared(version, "__device__", left), own_name(left)
+    hint = f'let the kernel set `{name}` back, or a [[fill]] with name = "{name}" do it'
+    if left in arrays.inputs:
+        hint = f"let the kernel write to an output or a scratch buffer instead of `{name}`"
+    raise KernelError(
+        f"{place}{': ' * bool(place)}{version.id} is right on {subject.problem.name} at its first "
+        f"call, and wrong at the second, which finds `{name}` as the first left it: {words}",
+        f"Timing and profiling call it many times: {hint}.",
+    )
 
 
 #: A kernel's registers of its place: CUDA's name, and PTX's.
@@ -397,15 +454,21 @@ def _suspects(
                     f"{extent:,} {what} lie along {axis}, and {name} never asks for {cuda}.{axis}",
                 )
         for variable in module.ptx.variables.values():
-            found = re.search(rf"__constant__[^;]*\b{re.escape(variable.name)}\b", version.text)
+            found = _declared(version, "__constant__", variable.name)
             empty = variable.space == "const" and not any(variable.init) and not variable.symbols
             if found and empty and variable.name in body and variable.name not in filled:
                 yield Suspect(
                     f'Add a [[fill]] with name = "{variable.name}" and input = the buffer that it '
                     "is a copy of.",
                     f"nothing fills `{variable.name}`, which is __constant__: it holds zeros",
-                    f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}",
+                    found,
                 )
+
+
+def _declared(version: Version, space: str, name: str) -> str:
+    """The line on which a variable is declared, as ``file:line``; empty where it is not found."""
+    found = re.search(rf"{space}[^;]*\b{re.escape(own_name(name))}\b", version.text)
+    return f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}" if found else ""
 
 
 def _blame(
@@ -491,6 +554,7 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
             hint = UNPROVED.format(version=version, other=other)
         error = KernelError(f"{found.place}: {message}" if found and found.place else message, hint)
         raise suspected(error, emulation.suspects)
+    emulation.repeat()
     return check
 
 
