@@ -283,29 +283,22 @@ def versions_of(folder: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_kernels_of_the_second_set_cost_what_the_hardware_says() -> None:
-    """On the inputs that were profiled, filled as they were, costs of headers at their callers."""
-    keys = versions_of(LATER)
-    assert len(keys) == 61 and keys >= LATER_APART | LATER_FAR
-    assert same_lines(LATER, keys, LATER_APART, LATER_FAR) >= 380
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_kernels_of_the_third_set_cost_what_the_hardware_says() -> None:
-    """Loops in each other with one head, accesses that another proves aligned, tickets."""
-    keys = versions_of(LAST)
-    assert len(keys) == 40 and keys >= LAST_APART | LAST_FAR | LONG
-    assert same_lines(LAST, keys - LONG, LAST_APART, LAST_FAR) >= 200
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_kernels_of_the_fourth_set_cost_what_the_hardware_says() -> None:
-    """By two more authors; what is apart are 16-byte loads of one place by a part of the lanes."""
-    keys = versions_of(FOURTH)
-    assert len(keys) == 38
-    assert same_lines(FOURTH, keys, {("attn_tile", "v0")}, set()) >= 300
+@pytest.mark.parametrize(
+    ("folder", "versions", "apart", "far", "lines"),
+    [
+        (LATER, 61, LATER_APART, LATER_FAR, 380),
+        (LAST, 40, LAST_APART, LAST_FAR, 200),
+        # What is apart are 16-byte loads of one place by a part of the lanes.
+        (FOURTH, 38, {("attn_tile", "v0")}, set(), 300),
+    ],
+)
+def test_kernels_of_later_sets_cost_what_the_hardware_says(
+    folder: Path, versions: int, apart: set[tuple[str, str]], far: set[tuple[str, str]], lines: int
+) -> None:
+    """On the inputs that were profiled; costs of headers at callers, loops of one head, tickets."""
+    keys = versions_of(folder)
+    assert len(keys) == versions and keys >= apart | far
+    assert same_lines(folder, keys - LONG, apart, far) >= lines
 
 
 @pytest.mark.long

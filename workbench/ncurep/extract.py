@@ -220,7 +220,11 @@ def extract(path: str) -> Profile:
         device=device,
         captured="",
         launches=tuple(launches),
-        capture=Capture(passes=_passes(launches)),
+        capture=Capture(
+            passes=max(
+                (_integer(x.metrics, "profiler__replayer_passes") for x in launches), default=0
+            )
+        ),
         sources=sources.files(),
         notices=(*_troubles(failures, others), *lacks(launches, sources.files())),
     )
@@ -427,10 +431,6 @@ def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
         message = "launches of other devices too: " + ", ".join(others)
         out.append(Notice("several-devices", message))
     return out
-
-
-def _passes(launches: list[Launch]) -> int:
-    return max((_integer(x.metrics, "profiler__replayer_passes") for x in launches), default=0)
 
 
 def _limit_memory(size: int) -> None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from workbench.disk.writing import private_folder
 from workbench.errors import UsageError
-from workbench.model import InstructionTable, Launch, Number, Profile, SourceFile
+from workbench.model import InstructionTable, Launch, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
 from workbench.ncurep.values import CODES, lacks
 from workbench.units import listed
@@ -225,10 +225,6 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
         for name, metric in launch.metrics.items()
     }
     return replace(launch, instructions=shared, metrics=metrics)
-
-
-def _is_fraction(value: Number | str) -> bool:
-    return isinstance(value, float) and not value.is_integer()
 
 
 def choice(name: str) -> Choose:

@@ -12,7 +12,6 @@ import re
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -142,10 +141,8 @@ class Emulation(NamedTuple):
     module: ptxemu.Module
     seconds: float  # of its launches; comparing results comes on top
     #: Runs once more to say what made a result wrong; None where that cannot be said.
-    explain: Callable[[], Blame | None] = lambda: None
+    explain: Callable[[], Suspect | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
-    #: Runs a second time in the memory that it left; KernelError: it is wrong then.
-    repeat: Callable[[], None] = lambda: None
 
 
 class Arrays(NamedTuple):
@@ -170,8 +167,7 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 def arrays_of(subject: Subject, seed: int) -> Arrays:
     """Draw inputs from the seed as on a GPU; poison outputs and scratch.
 
-    Raises:
-        UsageError: outputs and scratch alone are more than this machine's memory.
+    Raises UsageError: outputs and scratch alone are more than this machine's memory.
     """
     study, problem = subject.study, subject.problem
     outputs = study.outputs(problem)
@@ -334,7 +330,7 @@ def emulate(
     with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
         memory = memory_of(subject, arrays, module, unwritten_)
-    kept = {name: memory.read(name) for name in (*arrays.inputs, *module.variables) if watch}
+    kept = {name: memory.read(name) for name in (*module.variables, *arrays.inputs) if watch}
     begin = time.perf_counter()
     counts = []
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
@@ -353,8 +349,12 @@ def emulate(
     seconds = time.perf_counter() - begin
     whole = all(each.sampled == 1 for each in counts)
     check = _check(subject, arrays, memory, seed, limits) if whole else None
+    filled = {each.name for each in subject.fills}
+    left = (n for n, was in kept.items() if was.tobytes() != memory.read(n).tobytes())
+    if check is not None and check.ok and (name := next((n for n in left if n not in filled), "")):
+        _call_again(subject, arrays, memory, name, seed, limits)
 
-    def explain() -> Blame | None:
+    def explain() -> Suspect | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
             return None
         try:
@@ -362,18 +362,8 @@ def emulate(
         except (KernelError, InconclusiveError, MemoryError):
             return None  # no time is left for it, or no memory
 
-    def repeat() -> None:
-        filled = {each.name for each in subject.fills}
-        left = [
-            name
-            for name, was in kept.items()
-            if name not in filled and was.tobytes() != memory.read(name).tobytes()
-        ]
-        if left:
-            _call_again(subject, arrays, memory, left[-1], seed, limits)
-
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
-    return Emulation(counts, check, module, seconds, explain, suspects + doubts, repeat)
+    return Emulation(counts, check, module, seconds, explain, suspects + doubts)
 
 
 def _call_again(
@@ -384,25 +374,25 @@ def _call_again(
     seed: int,
     limits: ptxemu.Limits,
 ) -> None:
-    """Call a version that was right again, as timing does, where the first call changed `left`.
+    """Call a right version once more, as timing does, in memory where it `left` something.
 
     Raises KernelError if it is wrong then.
     """
-    module, version = _module_of(subject), subject.version
-    for name, poison in {**arrays.outputs, **arrays.scratch}.items():
-        memory.fill(name, poison.reshape(-1).view(np.uint8))
-        memory.mark(memory.address(name), poison.nbytes, written=False)
+    module, version, name = _module_of(subject), subject.version, own_name(left)
+    for each, poison in {**arrays.outputs, **arrays.scratch}.items():
+        memory.fill(each, poison.reshape(-1).view(np.uint8))
+        memory.mark(memory.address(each), poison.nbytes, written=False)
     _fill(subject, arrays, module.variables, memory)
     try:
         for resolved in subject.launches:
             launched(module, resolved, built_of(subject).build, memory, limits=limits, seed=seed)
         check = _check(subject, arrays, memory, seed, limits)
-        words = "" if check.ok else describe_check(check)
+        if check.ok:
+            return
+        words = describe_check(check)
     except KernelError as error:
         words = error.message
-    if not words:
-        return
-    place, name = _declared(version, "__device__", left), own_name(left)
+    place = _declared(version, "__device__", left)
     hint = f'let the kernel set `{name}` back, or a [[fill]] with name = "{name}" do it'
     if left in arrays.inputs:
         hint = f"let the kernel write to an output or a scratch buffer instead of `{name}`"
@@ -473,7 +463,7 @@ def _declared(version: Version, space: str, name: str) -> str:
 
 def _blame(
     subject: Subject, module: ptxemu.Module, seed: int, limits: ptxemu.Limits
-) -> Blame | None:
+) -> Suspect | None:
     """The version once more, with the lines behind every value followed."""
     arrays = arrays_of(subject, seed)
     memory = memory_of(subject, arrays, module)
@@ -554,7 +544,6 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
             hint = UNPROVED.format(version=version, other=other)
         error = KernelError(f"{found.place}: {message}" if found and found.place else message, hint)
         raise suspected(error, emulation.suspects)
-    emulation.repeat()
     return check
 
 
@@ -567,26 +556,21 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
 _LOOKED_AT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """`place` is ``file:line`` or "" where there is none; `words` say the rest."""
-
-    place: str
-    words: str
-    hint: str = ""
-
-
 def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
     place = ", ".join(str(int(i)) for i in np.unravel_index(flat, shape))
     return f"{name}[{place}]"
 
 
+def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
+    """How far each element is off, what it is and what it should be."""
+    exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(exact - right), exact, right
+
+
 def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
-    exact = got.astype(np.float64).reshape(-1)
-    right = np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, exact, right = _distance(got, want)
     distance[np.isnan(exact)] = np.inf
     rms = float(np.sqrt(np.mean(right**2))) if right.size else 0.0
     far: NDArray[np.bool_] = distance > FAR_OFF * tolerance * np.maximum(np.abs(right), rms)
@@ -604,7 +588,7 @@ def _never_written(
     module: ptxemu.Module,
     origins: ptxemu.Origins,
     outputs: Mapping[str, Array],
-) -> Blame | None:
+) -> Suspect | None:
     """Outputs with elements that were never written."""
     for name, got in outputs.items():
         left = unwritten(got).reshape(-1)
@@ -616,7 +600,8 @@ def _never_written(
         verb = "were" if count > 1 else "was"
         stores = list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
         if not stores:
-            return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
+            none = f"{first}{more} {verb} never written: no instruction stores to {name}"
+            return Suspect("", none)
         # The line that wrote the element before the first one, or else behind the gap.
         beside = flat - 1 if flat else int(np.argmin(left))
         writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
@@ -629,7 +614,7 @@ def _never_written(
             f"{first}{more} {verb} never written; {name} is stored to by "
             f"{place if grid else 'this line'}{named}{unnamed}"
         )
-        return Blame(grid.place, f"{said}. {grid.words}", grid.hint) if grid else Blame(place, said)
+        return grid._replace(words=f"{said}. {grid.words}") if grid else Suspect("", said, place)
     return None
 
 
@@ -692,7 +677,7 @@ def _wrong_elements(
     outputs: Mapping[str, Array],
     reference: Mapping[str, Array],
     tolerance: float,
-) -> Blame | None:
+) -> Suspect | None:
     """The first output with wrong elements."""
     for name, got in outputs.items():
         off = _wrong(got, reference[name], tolerance)
@@ -722,15 +707,14 @@ def _wrong_elements(
             f"{written}{part}"
         )
         like = _likeness(got, np.asarray(reference[name], np.float64), tolerance, name)
-        return Blame(place, f"{words}\n{like.words}", like.hint) if like else Blame(place, words)
+        words += f"\n{like.words}" if like else ""
+        return Suspect(like.hint if like else "", words, place)
     return None
 
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     """Say how many elements are off by more than the tolerance, and how many by less."""
-    exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, _, right = _distance(got, want)
     scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
@@ -738,7 +722,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     more = f", {less:,} more by less" if less and tolerance > rounding else ""
     count = int(over.sum())
     return (
-        f"{count:,} of {exact.size:,} elements of {name} are off by more than the tolerance{more}"
+        f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"
     )
 
 
