@@ -145,8 +145,7 @@ def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
 def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
     """Read registers a thread (None: unknown) and bytes of parameters of a kernel from its cubin.
 
-    Raises:
-        ValueError: it is not a cubin.
+    Raises ValueError: it is not a cubin.
     """
     registers, size = None, 0
     try:

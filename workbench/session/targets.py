@@ -72,8 +72,7 @@ class Named(Record, frozen=True):
             project: The project; None: that of the current folder.
             run: Run ``study.py``, because the versions are going to be run as well.
 
-        Raises:
-            UsageError: no version named, versions of several studies, an unknown name.
+        Raises UsageError: no version named, versions of several studies, an unknown name.
         """
         project = project or require_project()
         load = run_study if run else view_study
@@ -224,8 +223,7 @@ def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str,
 def with_sources(targets: list[Target], places: Places) -> list[Target]:
     """Targets whose profiles hold the texts that were named for them.
 
-    Raises:
-        UsageError: a place is no folder and no revision, or no file of it fits.
+    Raises UsageError: a place is no folder and no revision, or no file of it fits.
     """
     known: dict[str, Texts] = {}
     out = []

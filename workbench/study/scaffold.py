@@ -148,8 +148,7 @@ def check_study_free(project: Project, name: str, hint: str) -> None:
 def start_study(project: Project, name: str) -> list[str]:
     """Write a small working study, to be replaced piece by piece; gives the relative paths.
 
-    Raises:
-        UsageError: the name cannot be one, or is taken.
+    Raises UsageError: the name cannot be one, or is taken.
     """
     texts = {
         file: first_text(f"study/{file}").replace("@STUDY@", name)

@@ -140,8 +140,7 @@ class NcuRun(Record, frozen=True):
     def prepare(self) -> Command:
         """Write the job where the command expects it, and return the command, for --dry-run.
 
-        Raises:
-            MissingError: no room for the job.
+        Raises MissingError: no room for the job.
         """
         folder = folder_for(self.project.root, run_name(self.job))
         stage(self.project.root, folder, [self.job])
@@ -271,8 +270,7 @@ class GpuEngine(Engine):
     def ready(self, study: str) -> Iterator[None]:
         """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
 
-        Raises:
-            MissingError: the project cannot be written to.
+        Raises MissingError: the project cannot be written to.
         """
         if self._crew is not None and self._crew.study == study:
             yield
