@@ -15,7 +15,6 @@ import pytest
 from rich.cells import cell_len
 
 from tests import catalogue
-from tests.told import Known, is_said, nodes_of, sentences, strings
 from workbench import cli, language
 from workbench.language import _WORDS, N_, TOLD, _, _pattern, current, ngettext, told, use, using
 
@@ -86,11 +85,6 @@ def test_a_setting_of_ours_goes_before_the_systems(environment: dict[str, str], 
 # --- the catalogue is whole ---------------------------------------------------------------------
 
 
-def test_every_mark_has_a_text_that_can_be_found() -> None:
-    found = catalogue.found()
-    assert "data" in {catalogue.part_of(place) for place in found["Duration"]}
-
-
 def test_no_function_that_translates_uses_the_name_for_what_it_throws_away() -> None:
     none(
         f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
@@ -148,48 +142,6 @@ def test_nothing_lacks_its_translation(name: str) -> None:
     none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said)
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("raise UsageError(f'no version {x.name} of {names[0]}', 'Name one.')",
-         ["no version {name} of {names}", "Name one."]),
-        ("raise error('gone')", []),
-        ("why = ' which is not here' if name else ''", [" which is not here"]),
-        ("say(f'{a} of {a!r}' + (', kept so' if a else '.'))", [", kept so"]),
-        ("print(_('a text that is marked'))\n'a text without use'", []),
-        ("re.match('is a pattern|is code')", []),
-    ],
-)  # fmt: skip
-def test_a_sentence_is_found_where_it_is_written(code: str, found: list[str]) -> None:
-    assert sorted(text for text, _ in sentences(nodes_of(code))) == sorted(found)
-
-
-@pytest.mark.parametrize(
-    ("text", "covered"),
-    [
-        ("{other} has no version {it}", True),
-        ("has no version", True),
-        ("{name} was not run{why}", True),
-        ("version of {name}", False),
-        ("{x} is stale", True),
-        ("is stale", True),
-        ("stale", False),
-    ],
-)
-def test_a_template_covers_what_it_contains(text: str, covered: bool) -> None:
-    known = Known(["study {name} has no version {v}", "{x} was not run, {y}", "{name} is stale!"])
-    assert known.covers(text) == covered
-
-
-def test_a_template_that_no_source_says_is_left_out() -> None:
-    said = "\n".join(
-        strings(nodes_of("f'{a} of {b} was not run ' + 'in the emulator'; 'is stale'"))
-    )
-    assert is_said("{a} was not run in the emulator", said)
-    assert is_said("{name} is stale", said)
-    assert not is_said("{a} was never run in any emulator", said)
-
-
 def fields(text: str) -> set[str]:
     """Names that are filled in: ``{name}`` of Python's, ``%(name)s`` of a template's."""
     try:
@@ -207,22 +159,6 @@ def test_a_translation_has_the_fields_of_its_text() -> None:
         for text, said in catalogue.together().items()
         if said and fields(text if isinstance(text, str) else text[1]) != fields(said)
     )
-
-
-@pytest.mark.parametrize(
-    "text", ['_(f"{a}")', '_("a" + b)', '_("a" if b else "c")', "N_(a)", 'ngettext(a, "b", 1)']
-)
-def test_a_text_that_is_put_together_is_refused(text: str) -> None:
-    (call,) = catalogue.calls(ast.walk(ast.parse(text)))
-    with pytest.raises(catalogue.StrangeError):
-        catalogue.marked(call)
-
-
-def test_a_text_marked_elsewhere_may_be_passed() -> None:
-    assert [
-        catalogue.marked(call)
-        for call in catalogue.calls(ast.walk(ast.parse("_(x.title); _('y')")))
-    ] == [None, "y"]
 
 
 # --- the command line -----------------------------------------------------------------------
