@@ -8,6 +8,7 @@ import random
 import re
 import string
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -85,40 +86,35 @@ def test_a_setting_of_ours_goes_before_the_systems(environment: dict[str, str], 
 # --- the catalogue is whole ---------------------------------------------------------------------
 
 
+def functions() -> Iterator[tuple[str, ast.FunctionDef, list[ast.AST]]]:
+    """Each function of the package, what names it, and all nodes of it."""
+    for file, nodes in catalogue.sources().items():
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef):
+                yield f"{file}:{node.lineno} {node.name}", node, [*ast.walk(node)]
+
+
 def test_no_function_that_translates_uses_the_name_for_what_it_throws_away() -> None:
     none(
-        f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
-        for path in catalogue.PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and node.name != "_"
-        and any(
-            isinstance(each.func, ast.Name) and each.func.id == "_"
-            for each in catalogue.calls(ast.walk(node))
-        )
+        place
+        for place, function, inside in functions()
+        if function.name != "_"
+        and any(getattr(each.func, "id", "") == "_" for each in catalogue.calls(inside))
         and any(
             (isinstance(each, ast.Name) and each.id == "_" and isinstance(each.ctx, ast.Store))
             or (isinstance(each, ast.arg) and each.arg == "_")
-            for each in ast.walk(node)
+            for each in inside
         )
     )
 
 
 def test_what_is_cached_is_asked_for_by_its_language() -> None:
-    cached = (
-        (path, node)
-        for path in catalogue.PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and re.search(r"\b(lru_)?cache\b", " ".join(map(ast.unparse, node.decorator_list)))
-    )
     none(
-        f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
-        for path, node in cached
-        if "lang" not in {each.arg.strip("_") for each in node.args.args}
-        and any(
-            ast.unparse(call.func) in ("_", "ngettext") for call in catalogue.calls(ast.walk(node))
-        )
+        place
+        for place, function, inside in functions()
+        if re.search(r"\b(lru_)?cache\b", " ".join(map(ast.unparse, function.decorator_list)))
+        and "lang" not in {each.arg.strip("_") for each in function.args.args}
+        and any(ast.unparse(call.func) in ("_", "ngettext") for call in catalogue.calls(inside))
     )
 
 
