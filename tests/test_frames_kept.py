@@ -13,6 +13,7 @@ from workbench.counters import catalog
 from workbench.errors import DataError
 from workbench.project import cache_folder
 from workbench.store import Store
+from workbench.store.codec import decode
 
 #: By names of the catalog and by one of ncu.
 WANTED = ["duration", "registers", "dram_throughput", "launch__grid_size"]
@@ -60,6 +61,26 @@ def test_what_is_stored_is_what_whole_profiles_give_and_again_without_decoding(
             table(store, [*metrics, "sm__cycles_elapsed.max"])
 
 
+def test_each_counter_of_the_catalog_is_that_of_the_whole_profile(store: Store) -> None:
+    for counter in catalog():
+        rows = list(frames.stored_rows(store, [counter.id], {}))
+        assert rows == list(frames.counter_rows(store.profiles(), [counter.id])), counter.id
+
+
+def test_only_what_is_not_told_by_its_name_is_decoded_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def note(path: Path, *rest: object) -> object:
+        read.append(path.parent.name)
+        return decode(path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(frames, "decode", note)
+    table(store, ["duration"])
+    assert read == ["v8"]
+
+
 def test_a_profile_that_is_replaced_or_damaged_is_another_one(store: Store) -> None:
     before = table(store, ["duration"])
     slower = make_metrics(**{"gpu__time_duration.sum": 5.0})
@@ -84,6 +105,16 @@ def test_what_was_kept_and_is_damaged_or_of_another_catalog_is_read_anew(
     undecoded(monkeypatch)
     with pytest.raises(AssertionError, match="was decoded"):
         table(store, WANTED)
+
+
+def test_of_many_counters_and_without_an_edition_nothing_is_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [counter.id for counter in catalog()][: frames._MOST + 1]
+    pd.testing.assert_frame_equal(table(store, many), whole(store, many))
+    monkeypatch.setattr(frames, "_how_read", lambda: "")
+    table(store, WANTED)
+    assert not cache_folder("frames").exists()
 
 
 def test_names_that_no_field_can_have(store: Store) -> None:

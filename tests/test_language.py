@@ -16,6 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests import catalogue
+from tests.told import Known, nodes_of, sentences
 from workbench import cli, language
 from workbench.language import _WORDS, N_, TOLD, _, _pattern, current, ngettext, told, use, using
 
@@ -136,6 +137,39 @@ def test_the_compiled_catalogue_says_what_the_parts_say() -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_nothing_lacks_its_translation(name: str) -> None:
     none(text for text, said in catalogue.texts(catalogue.part(name)).items() if not said)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("raise UsageError(f'no version {x.name} of {names[0]}', 'Name one.')",
+         ["no version {name} of {names}", "Name one."]),
+        ("raise error('gone')", []),
+        ("why = ' which is not here' if name else ''", [" which is not here"]),
+        ("say(f'{a} of {a!r}' + (', kept so' if a else '.'))", [", kept so"]),
+        ("print(_('a text that is marked'))\n'a text without use'", []),
+        ("re.match('is a pattern|is code')", []),
+    ],
+)  # fmt: skip
+def test_a_sentence_is_found_where_it_is_written(code: str, found: list[str]) -> None:
+    assert sorted(text for text, _ in sentences(nodes_of(code))) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "covered"),
+    [
+        ("{other} has no version {it}", True),
+        ("has no version", True),
+        ("{name} was not run{why}", True),
+        ("version of {name}", False),
+        ("{x} is stale", True),
+        ("is stale", True),
+        ("stale", False),
+    ],
+)
+def test_a_template_covers_what_it_contains(text: str, covered: bool) -> None:
+    known = Known(["study {name} has no version {v}", "{x} was not run, {y}", "{name} is stale!"])
+    assert known.covers(text) == covered
 
 
 def fields(text: str) -> set[str]:

@@ -89,3 +89,11 @@ def test_site(name: str, tmp_path: Path) -> None:
 
 
 # --- what an outline holds ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "page", ["<b><i></b></i>", "<b>", "</b>", "<!-- x -->", "<tr><td><b><td>", "<ul><li><b></ul>"]
+)
+def test_what_is_not_closed_as_it_was_opened_is_no_page(page: str) -> None:
+    with pytest.raises(AssertionError):
+        outline(page)
