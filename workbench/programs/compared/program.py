@@ -706,10 +706,11 @@ def _doubt(
         ratio = (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
     told = comparison.speed.speedup
     moved, apart = comparison.speed.moved, abs(math.log(told / ratio)) > math.log1p(_DISAGREE)
-    # As fast under the profiler explains no change of the program's either.
-    against = (told - 1) * (ratio - 1) < 0 if moved else apart
+    # As fast on one side explains no change of the other either.
+    still = not moved or abs(ratio - 1) <= catalog()["duration"].noise
+    against = (apart and still) or (moved and (told - 1) * (ratio - 1) < 0)
     words = [near.lacking] if near.lacking else []
-    if apart:
+    if apart or against:
         why = _("ncu runs every launch alone and empties the caches before it")
         if difference.old.survey.way == "ncu":
             why = _("few launches were looked at closely, and all were timed")
