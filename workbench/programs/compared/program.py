@@ -130,19 +130,15 @@ class ProgramDifference(Record, frozen=True):
         """Runs (or iterations) of both sides."""
         return len(self.old.survey.runs), len(self.new.survey.runs)
 
-    def seconds(self, row: Change) -> tuple[float, float]:
-        """A row's time in one run, before and after; its weight where nothing was timed."""
-        return (
-            1e-9 * row.old_weight / len(self.old.survey.runs),
-            1e-9 * row.new_weight / len(self.new.survey.runs),
-        )
+    def seconds(self, *rows: Change) -> tuple[float, float]:
+        """The time of rows in one run, before and after; their weight where nothing was timed."""
+        old, new = sum(row.old_weight for row in rows), sum(row.new_weight for row in rows)
+        return 1e-9 * old / self.runs[0], 1e-9 * new / self.runs[1]
 
-    def launches(self, row: Change) -> tuple[float, float]:
-        """A row's launches in one run, before and after."""
-        return (
-            row.old_launches / len(self.old.survey.runs),
-            row.new_launches / len(self.new.survey.runs),
-        )
+    def launches(self, *rows: Change) -> tuple[float, float]:
+        """The launches of rows in one run, before and after."""
+        old, new = sum(row.old_launches for row in rows), sum(row.new_launches for row in rows)
+        return old / self.runs[0], new / self.runs[1]
 
     def counted(self, *rows: ClassChange | WorkChange) -> tuple[Counted, Counted]:
         """What the emulator counted of some rows in all, before and after."""
@@ -229,7 +225,7 @@ class ProgramDifference(Record, frozen=True):
     @property
     def interval_known(self) -> bool:
         """Whether both sides have runs enough for an interval."""
-        return min(len(self.old.survey.runs), len(self.new.survey.runs)) > 1
+        return min(self.runs) > 1
 
 
 def total(survey: Survey) -> Estimate:
@@ -471,16 +467,6 @@ class KernelStep(Record, frozen=True):
         return _("The other way went launches of {words}{doubt}. {sentence}").format(
             words=other.near.of.words, doubt=doubt, sentence=other.story.sentence
         )
-
-    @property
-    def old(self) -> Profile | None:
-        """What was profiled before."""
-        return self.near.old
-
-    @property
-    def new(self) -> Profile | None:
-        """What was profiled after."""
-        return self.near.new
 
 
 def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,12 +21,13 @@ from workbench.programs.compared.words import program_words, step_words
 from workbench.units import faster
 
 
-def trace(*sequence: tuple[str, int]) -> Trace:
-    """Launches one after the other on one stream: (symbol, nanoseconds)."""
+def trace(*sequence: tuple[Any, ...]) -> Trace:
+    """Launches one after the other on one stream: symbol, nanoseconds; threads, blocks."""
     out, now = [], 1000
-    for symbol, length in sequence:
-        grid = (0, 0, 0) if symbol.startswith("[") else (8, 1, 1)
-        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, now + length, grid, (32, 1, 1)))
+    for symbol, length, *shape in sequence:
+        block, blocks = shape[0] if shape else 32, shape[1] if shape[1:] else 8
+        grid = (0, 0, 0) if symbol.startswith("[") else (blocks, 1, 1)
+        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, now + length, grid, (block, 1, 1)))
         now += length + 5
     return Trace(launches=tuple(out), processes=1)
 
@@ -154,12 +157,7 @@ def test_other_devices_are_refused_unless_forced() -> None:
 
 def sized(*sequence: tuple[int, int, int], symbol: str = "scale") -> Trace:
     """Launches of one kernel: (threads of a block, nanoseconds, blocks)."""
-    out, now = [], 1000
-    for block, length, blocks in sequence:
-        end = now + length
-        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, end, (blocks, 1, 1), (block, 1, 1)))
-        now = end + 5
-    return Trace(launches=tuple(out), processes=1)
+    return trace(*((symbol, length, block, blocks) for block, length, blocks in sequence))
 
 
 def looked(one: ProgramCapture, *seconds: tuple[int, float]) -> tuple[ProgramCapture, Profile]:
@@ -351,22 +349,13 @@ def test_what_was_launched_before_the_second_iteration_alone_is_of_none() -> Non
 
 def tuned(*, budget: int = 60_000, best: int = 40) -> Trace:
     """A tuner runs five configurations for as long each, flushing, and then calls the best."""
-    out: list[TracedLaunch] = []
-
-    def launch(symbol: str, block: int, length: int) -> None:
-        now = out[-1].end + 5 if out else 1000
-        out.append(
-            TracedLaunch(symbol, 1, 0, 7, False, now, now + length, (8, 1, 1), (block, 1, 1))
-        )
-
-    for block, length in ((32, 3000), (64, 2000), (128, 1000), (256, 1500), (512, 4000)):
-        for _ in range(budget // length):
-            launch("flush", 96, 300)
-            launch("scale", block, length)
-    for _ in range(best):
-        launch("scale", 128, 1000)
-    launch("check", 32, 100)
-    return Trace(launches=tuple(out), processes=1)
+    blocks = (32, 3000), (64, 2000), (128, 1000), (256, 1500), (512, 4000)
+    tried = [
+        each
+        for block, length in blocks
+        for each in [("flush", 300, 96), ("scale", length, block)] * (budget // length)
+    ]
+    return trace(*tried, *[("scale", 1000, 128)] * best, ("check", 100))
 
 
 def test_what_a_tuner_tries_makes_no_factor() -> None:
