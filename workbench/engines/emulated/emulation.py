@@ -12,7 +12,6 @@ import re
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -48,6 +47,7 @@ from workbench.engines.host.job import Check
 from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
+from workbench.specs import Version
 from workbench.study.launches import (
     Argument,
     BufferArg,
@@ -143,8 +143,9 @@ class Emulation(NamedTuple):
     module: ptxemu.Module
     seconds: float  # of its launches; comparing results comes on top
     again: Callable[[int], Check]  # runs the loaded code again, on the inputs of another seed
+    kept: tuple[str, ...]  # variables that hold what the launches left, with their lines
     #: Runs once more to say what made a result wrong; None where that cannot be said.
-    explain: Callable[[], Blame | None] = lambda: None
+    explain: Callable[[], Suspect | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
 
 
@@ -170,8 +171,7 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 def arrays_of(subject: Subject, seed: int) -> Arrays:
     """Draw inputs from the seed as on a GPU; poison outputs and scratch.
 
-    Raises:
-        UsageError: outputs and scratch alone are more than this machine's memory.
+    Raises UsageError: outputs and scratch alone are more than this machine's memory.
     """
     study, problem = subject.study, subject.problem
     outputs = study.outputs(problem)
@@ -344,6 +344,7 @@ def emulate(
     with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
         memory = memory_of(subject, arrays, module, unwritten_)
+    before = {name: memory.read(name) for name in module.variables}
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
     suspects = tuple(_suspects(subject, module, dtypes))
     options: ptxemu.Options = {"limits": limits, "blocks": blocks, "seed": seed, "check": watch}
@@ -359,6 +360,12 @@ def emulate(
     seconds = time.perf_counter() - begin
     whole = all(each.sampled == 1 for each in counts)
     check = _check(subject, arrays, memory, seed, limits) if whole else None
+    filled = {each.name for each in subject.fills}
+    kept = tuple(
+        f"`{own_name(name)}` ({_declared(subject.version, '__device__', name)})"
+        for name, was in before.items()
+        if name not in filled and was.tobytes() != memory.read(name).tobytes()
+    )
 
     def again(other: int) -> Check:
         fresh = arrays_of(subject, other)
@@ -372,7 +379,7 @@ def emulate(
         judged = replace(subject, answering=subject) if subject.itself else subject
         return _check(judged, fresh, memory, other, limits)
 
-    def explain() -> Blame | None:
+    def explain() -> Suspect | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
             return None
         try:
@@ -381,7 +388,7 @@ def emulate(
             return None  # no time is left for it, or no memory
 
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
-    return Emulation(counts, check, module, seconds, again, explain, suspects + doubts)
+    return Emulation(counts, check, module, seconds, again, kept, explain, suspects + doubts)
 
 
 #: A kernel's registers of its place: CUDA's name, and PTX's.
@@ -425,20 +432,26 @@ def _suspects(
                     f"{extent:,} {what} lie along {axis}, and {name} never asks for {cuda}.{axis}",
                 )
         for variable in module.ptx.variables.values():
-            found = re.search(rf"__constant__[^;]*\b{re.escape(variable.name)}\b", version.text)
+            found = _declared(version, "__constant__", variable.name)
             empty = variable.space == "const" and not any(variable.init) and not variable.symbols
             if found and empty and variable.name in body and variable.name not in filled:
                 yield Suspect(
                     f'Add a [[fill]] with name = "{variable.name}" and input = the buffer that it '
                     "is a copy of.",
                     f"nothing fills `{variable.name}`, which is __constant__: it holds zeros",
-                    f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}",
+                    found,
                 )
+
+
+def _declared(version: Version, space: str, name: str) -> str:
+    """The line on which a variable is declared, as ``file:line``; empty where it is not found."""
+    found = re.search(rf"{space}[^;]*\b{re.escape(own_name(name))}\b", version.text)
+    return f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}" if found else ""
 
 
 def _blame(
     subject: Subject, module: ptxemu.Module, seed: int, limits: ptxemu.Limits
-) -> Blame | None:
+) -> Suspect | None:
     """The version once more, with the lines behind every value followed."""
     arrays = arrays_of(subject, seed)
     memory = memory_of(subject, arrays, module)
@@ -529,26 +542,21 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
 _LOOKED_AT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """`place` is ``file:line`` or "" where there is none; `words` say the rest."""
-
-    place: str
-    words: str
-    hint: str = ""
-
-
 def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
     place = ", ".join(str(int(i)) for i in np.unravel_index(flat, shape))
     return f"{name}[{place}]"
 
 
+def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
+    """How far each element is off, what it is and what it should be."""
+    exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(exact - right), exact, right
+
+
 def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
-    exact = got.astype(np.float64).reshape(-1)
-    right = np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, exact, right = _distance(got, want)
     distance[np.isnan(exact)] = np.inf
     rms = float(np.sqrt(np.mean(right**2))) if right.size else 0.0
     far: NDArray[np.bool_] = distance > FAR_OFF * tolerance * np.maximum(np.abs(right), rms)
@@ -566,7 +574,7 @@ def _never_written(
     module: ptxemu.Module,
     origins: ptxemu.Origins,
     outputs: Mapping[str, Array],
-) -> Blame | None:
+) -> Suspect | None:
     """Outputs with elements that were never written."""
     for name, got in outputs.items():
         left = unwritten(got).reshape(-1)
@@ -578,7 +586,8 @@ def _never_written(
         verb = "were" if count > 1 else "was"
         stores = list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
         if not stores:
-            return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
+            none = f"{first}{more} {verb} never written: no instruction stores to {name}"
+            return Suspect("", none)
         # The line that wrote the element before the first one, or else behind the gap.
         beside = flat - 1 if flat else int(np.argmin(left))
         writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
@@ -591,7 +600,7 @@ def _never_written(
             f"{first}{more} {verb} never written; {name} is stored to by "
             f"{place if grid else 'this line'}{named}{unnamed}"
         )
-        return Blame(grid.place, f"{said}. {grid.words}", grid.hint) if grid else Blame(place, said)
+        return grid._replace(words=f"{said}. {grid.words}") if grid else Suspect("", said, place)
     return None
 
 
@@ -654,7 +663,7 @@ def _wrong_elements(
     outputs: Mapping[str, Array],
     reference: Mapping[str, Array],
     tolerance: float,
-) -> Blame | None:
+) -> Suspect | None:
     """The first output with wrong elements."""
     for name, got in outputs.items():
         off = _wrong(got, reference[name], tolerance)
@@ -684,15 +693,14 @@ def _wrong_elements(
             f"{written}{part}"
         )
         like = _likeness(got, np.asarray(reference[name], np.float64), tolerance, name)
-        return Blame(place, f"{words}\n{like.words}", like.hint) if like else Blame(place, words)
+        words += f"\n{like.words}" if like else ""
+        return Suspect(like.hint if like else "", words, place)
     return None
 
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     """Say how many elements are off by more than the tolerance, and how many by less."""
-    exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, _, right = _distance(got, want)
     scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
@@ -700,7 +708,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     more = f", {less:,} more by less" if less and tolerance > rounding else ""
     count = int(over.sum())
     return (
-        f"{count:,} of {exact.size:,} elements of {name} are off by more than the tolerance{more}"
+        f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"
     )
 
 

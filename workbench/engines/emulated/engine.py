@@ -243,7 +243,10 @@ class EmulatorEngine(Engine):
             check = done.again(self._other)
             verified(done._replace(check=check, explain=lambda: None), subject)
         except KernelError as error:
-            raise KernelError(f"{error.message}\n{AGAIN.format(seed=self._other)}", KEPT) from error
+            words = f"{error.message}\n{AGAIN.format(seed=self._other)}"
+            if done.kept:
+                words += f"\nIt found {', '.join(done.kept)} as the first left it."
+            raise KernelError(words, KEPT) from error
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
         """See `Engine.profile`: what `verify` refuses is refused here.

@@ -280,8 +280,7 @@ class PythonVersion:
     def bind(self, buffers: Buffers) -> Binding:
         """Call ``prepare`` for this set of buffers, on our stream.
 
-        Raises:
-            WorkerError: it fails, or returns nothing to call.
+        Raises WorkerError: it fails, or returns nothing to call.
         """
         prepare = self._module.prepare
         try:
@@ -333,8 +332,7 @@ def on_stream(call: Callable[[], Any], session: DeviceContext) -> Callable[[], A
 def load_library(path: Path, version: str) -> types.ModuleType:
     """The module of a Python version that can run here, and with it what that is made with.
 
-    Raises:
-        WorkerError: it cannot be imported, or says why it cannot run here.
+    Raises WorkerError: it cannot be imported, or says why it cannot run here.
     """
     module = _import(path, version)
     available = getattr(module, "available", None)

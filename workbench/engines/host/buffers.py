@@ -76,8 +76,7 @@ def interface_type(dtype: DType) -> str:
 def poison_byte(dtype: DType) -> int:
     """The byte that outputs of this type are filled with before a launch.
 
-    Raises:
-        UsageError: no numbers of this type can be compared with a reference.
+    Raises UsageError: no numbers of this type can be compared with a reference.
     """
     if dtype.kind not in "biuf" and (dtype.kind != "V" or dtype.type is np.void):
         raise UsageError(
