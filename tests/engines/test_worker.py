@@ -46,6 +46,7 @@ def test_a_wrong_result_names_element_error_and_the_way_to_repeat_it(
     [
         ("half", "500 elements were never written"),
         ("stray", "outside a buffer: y"),
+        ("overwrite", "wrote into an input, or outside a buffer: x"),
         ("nan", "1 of 1,000 elements are NaN"),
     ],
 )
@@ -55,6 +56,25 @@ def test_what_a_norm_alone_would_not_say(
     stand_in(manner)
     (verdict,) = experiment.verify(subjects(experiment, "n1000"))
     assert verdict.error is not None and word in verdict.error.message
+
+
+@pytest.mark.parametrize("task", ["verify", "time", "race"])
+def test_a_result_that_is_kept_is_wrong_on_other_inputs(
+    experiment: Experiment, stand_in: Manner, task: str
+) -> None:
+    stand_in("kept")
+    (subject,) = subjects(experiment, "n1000")
+    options, errors = TimeOptions(limit_s=0.2, max_samples=40), list[str]()
+    if task == "verify":
+        errors += [str(verdict.error) for verdict in experiment.verify([subject])]
+    elif task == "race":
+        experiment.gpu.race([[subject]], options, lambda _, end: errors.append(str(end.error)))
+    else:
+        with pytest.raises(KernelError) as caught:
+            time_one(experiment, subject, options)
+        errors.append(caught.value.message)
+    assert "gives a wrong result on n1000" in errors[0]
+    assert task == "race" or "a second run of the loaded code, on inputs of seed" in errors[0]
 
 
 def test_a_crash_says_where_and_leaves_the_others_their_turn(

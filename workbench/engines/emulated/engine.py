@@ -38,6 +38,7 @@ from workbench.engines.emulated.record import (
     texture_fetches,
 )
 from workbench.engines.host.failures import AGAIN, KEPT
+from workbench.engines.host.job import Check
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import (
     HangError,
@@ -214,7 +215,8 @@ class EmulatorEngine(Engine):
         twice: set[str] = set()
         for place, subject in enumerate(subjects):
             begin(place)
-            check, error = None, None
+            check: Check | None = None
+            error: WorkbenchError | None = None
             try:
                 with self._within(subject) as limit:
                     done = self.emulate(subject, limit, watch=True)
@@ -222,31 +224,35 @@ class EmulatorEngine(Engine):
                     for words in _warnings(done):
                         self._say(f"{subject.version.id} on {subject.problem.name}: {words}")
                     verified(done, subject)
-                    self._again(subject, done, twice, limit)
+                    check, error = self._again(subject, done, twice, limit)
             except WorkbenchError as found:
                 error = found
             tell(place, Verdict(subject.problem, check, error))
 
-    def _again(self, subject: Subject, done: Emulation, twice: set[str], limit: Deadline) -> None:
-        """Run loaded code again; KernelError: it is wrong then. `twice`: versions that did."""
+    def _again(
+        self, subject: Subject, done: Emulation, twice: set[str], limit: Deadline
+    ) -> tuple[Check | None, KernelError | None]:
+        """Run loaded code again; the check, and the error. `twice`: versions that did before."""
+        first, found = done.check, None
         version, work = subject.version.id, sum(each.thread_instructions for each in done.counts)
         if work >= _TWICE_BELOW:
             if version in twice:
-                return
+                return first, None
             for small in [*self._smaller(subject)][-1:]:
                 with contextlib.suppress(KernelError, InconclusiveError):  # nobody asked for it
-                    first = self.emulate(small, limit)
-                    verified(first, small)
-                    subject, done = small, first
+                    once = self.emulate(small, limit)
+                    verified(once, small)
+                    subject, done = small, once
         twice.add(version)
         try:
-            check = done.again(self._other)
-            verified(done._replace(check=check, explain=lambda: None), subject)
+            found = done.again(self._other)
+            verified(done._replace(check=found, explain=lambda: None), subject)
         except KernelError as error:
             words = f"{error.message}\n{AGAIN.format(seed=self._other)}"
             if done.kept:
                 words += f"\nIt found {', '.join(done.kept)} as the first left it."
-            raise KernelError(words, KEPT) from error
+            return found, KernelError(words, KEPT)
+        return first, None
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
         """See `Engine.profile`: what `verify` refuses is refused here.

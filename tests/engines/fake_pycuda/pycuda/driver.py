@@ -3,7 +3,8 @@
 `FAKE_KERNEL` chooses how the one kernel, ``scale`` (y = 2·x), behaves:
 ``ok``, ``wrong``, ``half`` (writes half of y), ``stray`` (writes behind y), ``nan``,
 ``crash``, ``crash-later`` (from the third launch on), ``hang``, ``die`` (the process ends),
-``slow``, ``oom``, ``add`` (y += 2·x), ``table`` (y = x times the sum of the symbol ``table``,
+``slow``, ``oom``, ``add`` (y += 2·x), ``kept`` (y as it was first), ``overwrite`` (of x),
+``table`` (y = x times the sum of the symbol ``table``,
 two floats). With a version behind it (``crash v1``) only that version's does.
 `FAKE_LOG` is a file that every launch is written to, with its time; with `FAKE_MEET` a launch
 waits until so many devices stand in it, a minute at most. `FAKE_NAMES` are the devices' names by
@@ -36,6 +37,7 @@ _launches = 0
 busied = 0  # bytes of asynchronous memsets: what a device is kept busy with
 _concerned = not ONLY  # whether the version at work is the one that misbehaves
 _table = ctypes.create_string_buffer(8)
+_kept: dict[tuple[str, int], np.ndarray] = {}
 _begin = time.perf_counter()
 _pace = [float(word) for word in os.environ.get("FAKE_CLOCK", "").split()]
 _chance = random.Random(os.environ.get("FAKE_SEED", os.getpid()))
@@ -297,6 +299,9 @@ class Function:
         if mode == "add":
             target += source * 2
             return
+        if mode == "kept":
+            target[:] = _kept.setdefault((self._version, n), source * 2)
+            return
         if mode == "table":
             target[:] = source * sum(struct.unpack("ff", _table.raw))
             return
@@ -304,6 +309,8 @@ class Function:
         target[:end] = source[:end] * 2
         if mode == "wrong" and n > 100:
             target[7] += 0.5
+        if mode == "overwrite":
+            source[0] = 0
         if mode == "nan":
             target[3] = np.float32("nan")
         if mode == "stray":
