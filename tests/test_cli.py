@@ -48,12 +48,6 @@ def test_help_lists_every_command_and_imports_none(lang: str) -> None:
         assert re.search(rf"^  {name}\s", done.stdout, re.M), name
 
 
-def test_without_a_command_the_help_is_shown_once() -> None:
-    done = run()
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == run("--help").stdout
-
-
 def test_an_unknown_command_names_the_nearest() -> None:
     done = run("shwo")
     assert done.returncode == 2

@@ -11,14 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ptxemu.ops.exact import (
-    floating_state,
-    fma32_stacked,
-    fma32_wide,
-    fma64,
-    rounded32,
-    two_sum,
-)
+from ptxemu.ops.exact import floating_state, fma32_stacked, fma32_wide, fma64, rounded32, two_sum
 
 FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 NEAR_ONE = st.integers(0, (1 << 23) - 1).map(lambda m: math.ldexp((1 << 23) + m, -23))
