@@ -30,13 +30,6 @@ def test_every_entry_is_complete_and_can_be_found_somewhere() -> None:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", counter.id)
 
 
-def test_no_ncu_name_means_two_counters() -> None:
-    seen: dict[str, str] = {}
-    for counter in catalog():
-        for name in counter.names:
-            assert seen.setdefault(name, counter.id) == counter.id, name
-
-
 def test_additive_counters_have_a_line_metric_and_belong_to_it() -> None:
     additive = [counter for counter in catalog() if counter.additive]
     assert len(additive) >= 10
@@ -182,12 +175,6 @@ def test_a_share_whose_rest_is_nothing_as_well_is_undefined() -> None:
     assert isinstance(reading, Missing) and reading.undefined
     metrics["smsp__sass_branch_targets_threads_divergent.sum"] = 7
     assert read(make_launch(metrics=make_metrics(**metrics)), "uniform_branches")[0] == 0
-
-
-def test_a_division_by_zero_is_undefined() -> None:
-    metrics = make_metrics(**{"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 0.0})
-    reading = read(make_launch(metrics=metrics), "global_load_sectors_per_request")
-    assert isinstance(reading, Missing) and reading.undefined
 
 
 def test_formulas_are_computed_from_metrics_and_other_counters() -> None:

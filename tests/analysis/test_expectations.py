@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing, padded, with_metrics
 from workbench.analysis.compare import Comparison, compare
@@ -285,12 +283,3 @@ def test_what_follows_from_a_counter() -> None:
     assert {"flop_rate", "cycles"} <= following("duration")
     assert not following("duration") & {"instructions", "flops", "dram_bytes"}
     assert not following("mio_throttle")
-
-
-@given(
-    change=st.sampled_from(["-50%", "+2x", "to 0", "< 0.1x", "<= 5", "up", "down", "same"]),
-    old=st.integers(0, 10**12),
-    new=st.integers(0, 10**12),
-)
-def test_every_expectation_gets_one_verdict(change: str, old: int, new: int) -> None:
-    assert verdict(change, old, new) in ("confirmed", "refuted", "inconclusive")

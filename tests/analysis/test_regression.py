@@ -8,8 +8,6 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from workbench.analysis.times.regression import (
     _T,
@@ -17,7 +15,6 @@ from workbench.analysis.times.regression import (
     LEAST_PAIRS,
     MAX_RUNS,
     Status,
-    blocks,
     in_words,
     judge_run,
     judged_words,
@@ -62,14 +59,6 @@ def test_a_verdict_needs_the_whole_interval(
     assert {"fail": "slower than", "pass": "no slow-down", "inconclusive": "neither"}[
         status
     ] in words
-
-
-@given(st.floats(0.5, 2.0), st.floats(0.0, 0.5), st.floats(0.0, 0.5))
-def test_a_wider_interval_says_no_more(middle: float, narrow: float, more: float) -> None:
-    inner = ratio(middle * math.exp(-narrow), middle * math.exp(narrow))
-    outer = ratio(middle * math.exp(-narrow - more), middle * math.exp(narrow + more))
-    said = verdict(outer, 0.0, 2.0)
-    assert said in ("inconclusive", verdict(inner, 0.0, 2.0))
 
 
 # --- in turns --------------------------------------------------------------------------------
@@ -122,13 +111,6 @@ def test_pairs_that_give_no_interval() -> None:
         with pytest.raises(ValueError, match=r"interval|times before|not positive"):
             slowdown(old, new)
     assert slowdown([*few, 1e-4], [*few, 1e-4]).n == LEAST_PAIRS
-
-
-@given(st.lists(st.integers(), min_size=1, max_size=200))
-def test_blocks_hold_all_in_order(values: list[int]) -> None:
-    cut = blocks(values)
-    assert list(itertools.chain(*cut)) == values
-    assert max(map(len, cut)) - min(map(len, cut)) <= 1 and len(cut) == min(20, len(values))
 
 
 # --- a rolling baseline ----------------------------------------------------------------------

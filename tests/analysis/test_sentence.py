@@ -360,24 +360,6 @@ SPILLED = "Local sectors rose 0 → {} (registers spilled, or arrays lie in loca
             "from 128 to 64 blocks (0.970 → 0.485 waves), and SMs are active 48% of the time",
             SPILLED.format("129 M"),
         ),
-        (
-            of_grid(686e-6, 128, 0.970, 0.96, waits=1.4, **{LOCAL: 0}),
-            of_grid(1.92e-3, 64, 0.485, 0.48, waits=3.2, **{LOCAL: 166e6}),
-            "from 128 to 64 blocks (0.970 → 0.485 waves), and SMs are active 48% of the time",
-            SPILLED.format("166 M"),
-        ),
-        (
-            of_grid(14.4e-6, 79, 0.299, 0.47, waits=1.2, **{LOCAL: 0}),
-            of_grid(79.8e-6, 40, 0.152, 0.28, waits=6.2, **{LOCAL: 7.2e6}),
-            "from 79 to 40 blocks (0.299 → 0.152 waves), and SMs are active 28% of the time",
-            SPILLED.format("7.20 M"),
-        ),
-        (
-            of_grid(12.7e-6, 157, 0.396, 0.67, waits=1.2, **{LOCAL: 0}),
-            of_grid(79.8e-6, 40, 0.152, 0.28, waits=6.2, **{LOCAL: 7.2e6}),
-            "from 157 to 40 blocks (0.396 → 0.152 waves), and SMs are active 28% of the time",
-            SPILLED.format("7.20 M"),
-        ),
         # A tuned matrix product whose grid shrank alone, and one where nobody counted.
         (
             of_grid(85.6e-6, 32, 0.121, 0.24, waits=3.6, **{LOCAL: 0}),

@@ -190,7 +190,7 @@ def test_a_folder_and_an_unreadable_file(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_flipped_bytes_give_a_container_or_a_data_error(data: st.DataObject) -> None:
     raw = bytearray(assemble(*WHOLE))
     for _ in range(data.draw(st.integers(1, 8))):

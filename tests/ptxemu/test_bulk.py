@@ -335,29 +335,6 @@ def test_tiles_and_sums_go_out(hopper: Compile) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"dtype": "half"}, "unknown type"),
-        ({"strides": (100,)}, "multiples of 16"),
-        ({"strides": ()}, "0 strides"),
-        ({"box": (4, 8)}, "8 bytes, not a multiple of 16"),
-        ({"box": (64, 300)}, "1 to 256"),
-        ({"box": (64, 8), "swizzle": 64}, "more than the swizzle.s 64"),
-        ({"element_strides": (1, 9)}, "1 to 8"),
-        ({"dtype": "uint16", "fill_nan": True}, "NaN"),
-        ({"interleave": 16}, "3 to 5"),
-    ],
-)
-def test_a_map_that_the_driver_would_refuse(values: dict[str, Any], words: str) -> None:
-    plain: dict[str, Any] = {
-        "dtype": "float16", "dims": (64, 64), "strides": (128,), "box": (64, 8),
-    }  # fmt: skip
-    TensorMap(**plain)
-    with pytest.raises(LaunchError, match=words):
-        TensorMap(**(plain | values))
-
-
-@pytest.mark.parametrize(
     ("dtype", "code"),
     [("uint8", 0), ("float16", 6), ("float32_ftz", 8), ("float64", 9), ("bfloat16", 10)],
 )

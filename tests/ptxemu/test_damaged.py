@@ -111,7 +111,7 @@ def edited(text: str, edits: list[tuple[int, str | int]]) -> str:
     return "".join(words)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(EDITS)
 def test_whatever_is_exchanged_no_other_error_comes(edits: list[tuple[int, str | int]]) -> None:
     with contextlib.suppress(EmulatorError):

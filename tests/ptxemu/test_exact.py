@@ -44,7 +44,7 @@ def wide(*values: float) -> list[np.ndarray]:
     return [np.array([[value]], np.float64) for value in values]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     st.one_of(FLOAT32, NEAR_ONE, TINY),
     st.one_of(FLOAT32, NEAR_ONE, TINY),

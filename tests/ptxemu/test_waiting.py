@@ -81,7 +81,7 @@ extern "C" __global__ void chain(volatile int* flag, int* out, int n) {
 
 
 def test_every_block_may_wait_for_the_one_that_starts_after_it(cuda: Compile) -> None:
-    n = 1500  # 64 threads each: six batches
+    n = 700  # 64 threads each: three batches
     got, _ = execute(
         cuda(CHAIN), "chain", {"f": np.zeros(n, "i4"), "o": np.zeros(n, "i4")}, ["f", "o", n],
         grid=n, block=64,
@@ -108,12 +108,12 @@ def test_a_cooperative_launch_that_does_not_fit_is_refused(cuda: Compile) -> Non
 
 
 def test_blocks_that_do_not_fit_on_the_chip_cannot_be_waited_for(cuda: Compile) -> None:
-    n = 1500
+    n = 700
     buffers = {"f": np.zeros(n, "i4"), "o": np.zeros(n, "i4")}
     launched(cuda(CHAIN), "chain", buffers, n, grid=n, block=64, resident=n)
     begin = time.perf_counter()
-    with pytest.raises(Fault, match=r"k\.cu:5: endless wait: .* the chip holds 1,000 blocks"):
-        launched(cuda(CHAIN), "chain", buffers, n, grid=n, block=64, resident=1000)
+    with pytest.raises(Fault, match=r"k\.cu:5: endless wait: .* the chip holds 500 blocks"):
+        launched(cuda(CHAIN), "chain", buffers, n, grid=n, block=64, resident=500)
     assert time.perf_counter() - begin < 100
 
 

@@ -37,7 +37,7 @@ expressions = st.recursive(atoms, compound, max_leaves=12)
 
 
 @given(expressions)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_equals_pythons_own_integer_arithmetic(text: str) -> None:
     if len(text) > MAX_LENGTH:
         return
@@ -58,7 +58,7 @@ def test_equals_pythons_own_integer_arithmetic(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_any_text_gives_an_integer_or_a_usage_error(text: str) -> None:
     try:
         assert type(evaluate(text, NAMES)) is int
@@ -74,6 +74,7 @@ def test_any_text_gives_an_integer_or_a_usage_error(text: str) -> None:
         ("cdiv(-7, 2)", -3),
         ("M % N == 6", 1),
         ("1 < 2 < 3", 1),
+        ("2 < 2", 0),
         ("3 < 2 < 1", 0),
         ("not K", 0),
         ("max(M*K, N) < 2**31", 1),
@@ -140,15 +141,6 @@ def test_a_costly_expression_is_refused_at_once() -> None:
     for text in ("9**9**9**9", "(10**18)**(10**18)", "2**2**2**2**2**2", "7**(10**9)"):
         with pytest.raises(UsageError, match="63 bits"):
             evaluate(text, {})
-
-
-def test_powers_of_one_are_cheap_and_allowed() -> None:
-    assert evaluate("1**(10**18) + (-1)**3 + 0**(10**18)", {}) == 0
-
-
-def test_the_message_names_the_place_and_the_expression() -> None:
-    with pytest.raises(UsageError, match=r"^v3\.cu:7: grid: `cdiv\(M, X\)`: unknown name `X`"):
-        evaluate("cdiv(M, X)", NAMES, where="v3.cu:7: grid")
 
 
 def test_names_in_their_order_and_without_functions() -> None:

@@ -88,7 +88,7 @@ def harmful(draw: st.DrawFn) -> list[str]:
     harmful(),
     st.lists(st.sampled_from(GOOD), max_size=2),
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_no_flag_that_names_a_program_or_a_place_gets_through(
     before: list[tuple[str, ...]], wrong: list[str], after: list[tuple[str, ...]]
 ) -> None:

@@ -275,7 +275,7 @@ def test_no_front_matter_or_half_of_it(text: str, kind: frontmatter.Kind, messag
 
 
 @given(st.text(max_size=200), st.sampled_from(["cuda", "python"]))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_any_text_gives_front_matter_or_a_usage_error(text: str, kind: frontmatter.Kind) -> None:
     for candidate in (text, f"/* ---\n{text}\n--- */\n", f'"""\n---\n{text}\n---\n"""\n'):
         try:
@@ -318,7 +318,7 @@ def front_matters(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 
 
 @given(front_matters(), st.sampled_from(["\n", "\r\n"]))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_what_is_written_is_read_at_its_line(
     written: tuple[str, dict[str, object]], end: str
 ) -> None:

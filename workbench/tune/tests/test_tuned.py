@@ -144,14 +144,6 @@ def test_what_the_timed_choices_cannot_tell_apart_is_not_told() -> None:
     assert all(level.factor is None for each in found.mains[-2:] for level in each.levels)
 
 
-@pytest.mark.parametrize("many", [0, 1, 2])
-def test_of_hardly_any_times_nothing_is_told(many: int) -> None:
-    some = [every()[0], every()[-1]][:many]
-    found = effects(tuning([timed(each, product(each)) for each in some]), "n512")
-    assert found.tried == many
-    assert all(each.share is None and each.why for each in (*found.mains, *found.pairs))
-
-
 def test_equal_times_have_no_effects_and_a_single_value_none() -> None:
     some = [each for each in every() if each["block"] == "8x8"]
     found = effects(tuning(timed(each, 1e-3) for each in some), "n512")
@@ -246,25 +238,6 @@ def test_occupancy_is_no_reason_where_what_would_decide_was_not_counted(counted:
         facts=lambda at: {name: 1e6 for name in ALIKE if at or name != counted},
     )  # fmt: skip
     assert bool(cliffs(grid, "n512")) == (not counted)
-
-
-@pytest.mark.parametrize(("busy", "named"), [(0.2, ""), (0.9, "bank conflicts")])
-def test_a_unit_that_a_kernel_does_not_wait_for_is_no_reason(busy: float, named: str) -> None:
-    """As profiled: 1.19× the wavefronts of a kernel that waits for memory."""
-    grid = line(
-        1e-3, 1.25e-3,
-        facts=lambda at: {
-            "shared_wavefronts": (100.0, 119.0)[at],
-            "shared_wavefronts_excess": (0.0, 19.0)[at],
-            "shared_memory_s": busy * (1e-3, 1.25e-3)[at],
-        },
-    )  # fmt: skip
-    assert [each.limiter for each in cliffs(grid, "n512")] == [named] * bool(named)
-
-
-def test_of_a_unit_of_which_nobody_knows_how_busy_it_was_nothing_is_said() -> None:
-    facts = lambda at: {"instructions": (100.0, 300.0)[at]}  # noqa: E731
-    assert cliffs(line(1e-3, 3e-3, facts=facts), "n512") == ()
 
 
 def test_conflicts_spills_and_a_short_last_wave_have_their_names() -> None:
@@ -408,15 +381,6 @@ def test_only_neighbours_in_one_parameter_are_compared_and_like_cliffs_are_one()
     assert (cliff.fast["A"], cliff.slow["A"]) == (1, 2)
     apart = [each for each in trials if each.values["A"] != 2]
     assert cliffs(tuning(apart, space), "n512") == ()
-
-
-def test_a_fact_must_make_half_of_the_difference() -> None:
-    fast, slow = (
-        timed({}, 1.0, facts={"instructions": many, "issue_slots_s": 0.8})
-        for many in (100.0, 150.0)
-    )
-    assert limiters(fast, slow, 2.0)[0] == "instructions"
-    assert limiters(fast, slow, 2.3) == ("", ())
 
 
 # --- other sizes ---------------------------------------------------------------------------------
