@@ -321,7 +321,7 @@ class Placing:
             hunk = self.diff.hunk_new.get(b)
         if hunk is not None:
             return Placed(unit, PartKey("hunk", (hunk,)))
-        if (side, launch) in self.alone and self._extra(side, a, b):
+        if (side, launch) in self.alone and (self._unknown(a, b) or self._extra(side, a, b)):
             kernel, word = self.alone[side, launch], "added" if side else "removed"
             return Placed(unit, PartKey("launch", symbol=kernel, note=word), (kernel,))
         found = self._link(a, b)
