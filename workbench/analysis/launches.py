@@ -33,10 +33,10 @@ from workbench.analysis.aggregate import (
     weights_of,
 )
 from workbench.analysis.naming import distinctions, of_library, titles
-from workbench.analysis.optional import times
+from workbench.analysis.optional import minus, times
 from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
-from workbench.language import N_, _, ngettext
+from workbench.language import N_, _
 from workbench.model import (
     Column,
     InstructionTable,
@@ -47,7 +47,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import count, faster, quantity, span
+from workbench.units import faster, listed, quantity, several
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -59,8 +59,6 @@ _FIXED = (
 )
 
 
-#: Its spread says of which grids a launch is the mean, where they are not one.
-_BLOCKS = "launch__grid_size"
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
 #: All of it is compared where this part of the longer side's time has a counterpart.
@@ -182,7 +180,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
                 launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
     rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
-    unit = 1 if rounds else gcd(*(n for side in rows for x, n in side if x.profiled)) or 1
+    unit = gcd(*often[0], *often[1]) if len(pairs) == 1 and not rounds else 1
     counted = [
         [structs.replace(multiplied(x, n // unit), samples=n // unit) for x, n in side]
         for side in rows
@@ -250,31 +248,29 @@ def _rounds(sides: _Both, groups: _Groups) -> _Groups:
     They are rounds of one job: none of them stands for one of the other side's.
     """
     rounds: _Groups = ([], [])
-    for name in dict.fromkeys(map(_named, sides[0])):
-        own = [
-            [x for x in every if _named(side[x[0]]) == name]
+    kinds = [Bag((x.workload, x.kernel, x.signature) for x in side) for side in sides]
+    for kind in [kind for kind, ran in kinds[0].items() if kinds[1][kind] not in (0, ran)]:
+        shapes = [
+            [
+                (x, a)
+                for x in every
+                if (a := side[x[0]]) and (a.workload, a.kernel, a.signature) == kind
+            ]
             for side, every in zip(sides, groups, strict=True)
         ]
-        shapes = [[sides[n][x[0]] for x in own[n]] for n in (0, 1)]
         lone = [
-            [x for x in own[n] if not any(_one_shape(sides[n][x[0]], y) for y in shapes[1 - n])]
-            for n in (0, 1)
+            [
+                x
+                for x, a in own
+                if not any(a.block == b.block and near(a.grid, b.grid) for __, b in others)
+            ]
+            for own, others in (shapes, shapes[::-1])
         ]
-        ran = [sum(map(len, every)) for every in own]
-        if ran[0] == ran[1] or not all(lone) or max(map(len, lone)) == 1:
-            continue
         for every, alone, out in zip(groups, lone, rounds, strict=True):
-            out.append(sorted(at for x in alone for at in x))
-            every[:] = sorted([*(x for x in every if x not in alone), out[-1]])
+            if all(lone) and max(map(len, lone)) > 1:
+                out.append(sorted(at for x in alone for at in x))
+                every[:] = sorted([*(x for x in every if x not in alone), out[-1]])
     return rounds
-
-
-def _named(launch: Launch) -> Hashable:
-    return launch.workload, launch.kernel, launch.signature
-
-
-def _one_shape(a: Launch, b: Launch) -> bool:
-    return a.block == b.block and near(a.grid, b.grid)
 
 
 def _twins(sides: _Both) -> dict[int, int]:
@@ -401,9 +397,6 @@ def _mean(group: Sequence[Launch]) -> Launch:
             continue
         metrics[name] = Metric(value=_mean_of(values), unit=one.unit)
         spreads[name] = _spread(values)
-    blocks = [prod(launch.grid) for launch in group]
-    if len(set(blocks)) > 1:
-        spreads[_BLOCKS] = _spread(blocks)
     absent = {name: why for launch in group for name, why in launch.absent.items()}
     return structs.replace(
         middle,
@@ -518,8 +511,6 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 
 #: Why registers and the like are missing where several launches have no partner.
 NO_PAIR = "it is of one kernel, and no kernel is on both sides"
-#: Kernels that are named in a sentence.
-_NAMED = 4
 #: Values of one kernel that are.
 _VALUES = 6
 
@@ -537,8 +528,8 @@ class KernelChange(Record, frozen=True):
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
     out of the comparison: `alone`). Seconds are of one launch, under the profiler, and of `rounds`
-    of all; spreads and `samples` of how many launches it is the mean, `often` how often it counts.
-    `weight` is its part (0-1) of all launches of both sides, by duration, else by instructions.
+    of all; spreads and `samples` of how many launches it is the mean. `weight` is its part (0-1) of
+    all launches of both sides, by duration, else by instructions.
     """
 
     name_old: str
@@ -554,9 +545,7 @@ class KernelChange(Record, frozen=True):
     weight: float
     alone: bool
     rounds: bool
-    often: tuple[int, int]
     values: tuple[KernelValue, ...]
-    grids: tuple[str, str] = ("", "")  # ``2,046 to 2,048`` blocks, where they are not one
 
     @property
     def matched(self) -> bool:
@@ -584,47 +573,37 @@ class KernelChange(Record, frozen=True):
     @property
     def change_s(self) -> float | None:
         """Seconds that a launch takes more; None where a side has none."""
-        if not self.matched or self.old_s is None or self.new_s is None:
-            return None
-        return self.new_s - self.old_s
+        return minus(self.new_s, self.old_s)
+
+
+#: A launch of either side, and the number of their pair.
+_Compared = tuple[Launch | None, Launch | None, int | None]
 
 
 def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
     """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
-    rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    found: list[int] = []
+    rows: list[_Compared] = []
     for n, pair in enumerate(both.pairs):
         a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
-            rows.append((a, b, pair))
-            found.append(n)
+            rows.append((a, b, n))
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
         (next(names) if a is not None else "", next(names) if b is not None else "")
         for a, b, __ in rows
     ]
-    rounds = {n for n, at in enumerate(found) if at in both.rounds}
     loads = _loads([row[0] for row in rows]), _loads([row[1] for row in rows])
     whole = [sum(own) or 1.0 for own in loads]
     return tuple(
         _change(
+            both,
             row,
             _sides_named(called[n], row[0], row[1]),
             (loads[0][n] / whole[0] + loads[1][n] / whole[1]) / 2,
-            both.steady[found[n]] if both.steady and n < len(found) else {},
-            often=(1, 1) if n in rounds else _often(both, row[2]),
-            rounds=n in rounds,
         )
         for n, row in enumerate(rows)
     )
-
-
-def _often(both: SideBySide, pair: LaunchPair | None) -> tuple[int, int]:
-    """How often the launches of a pair count."""
-    counted = pair.of(both.old, both.new) if pair is not None else (None, None)
-    old, new = (launch.samples if launch is not None else 0 for launch in counted)
-    return old, new
 
 
 def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> tuple[str, str]:
@@ -646,15 +625,12 @@ def _loads(launches: Sequence[Launch | None]) -> list[float]:
 
 
 def _change(
-    row: tuple[Launch | None, Launch | None, LaunchPair | None],
-    names: tuple[str, str],
-    weight: float,
-    steady: Mapping[str, Steady],
-    *,
-    often: tuple[int, int],
-    rounds: bool,
+    both: SideBySide, row: _Compared, names: tuple[str, str], weight: float
 ) -> KernelChange:
-    a, b, pair = row
+    a, b, n = row
+    pair = both.pairs[n] if n is not None else None
+    steady = both.steady[n] if n is not None and both.steady else {}
+    rounds = n in both.rounds
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
@@ -682,17 +658,8 @@ def _change(
         weight=weight,
         alone=pair is None,
         rounds=rounds,
-        often=often,
         values=_values(a, b) if a is not None and b is not None else (),
-        grids=(_grids(a), _grids(b)),
     )
-
-
-def _grids(launch: Launch | None) -> str:
-    found = launch.spreads.get(_BLOCKS) if launch is not None else None
-    if found is None or found.low == found.high:
-        return ""
-    return _("{low} to {high}").format(low=count(int(found.low)), high=count(int(found.high)))
 
 
 def _of_one_kernel() -> list[Counter]:
@@ -719,7 +686,8 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     matched = [change for change in changes if change.matched]
     moved = [change for change in matched if change.moved and change.change_s is not None]
     if moved:
-        return max(moved, key=lambda change: abs(change.change_s or 0.0) * min(change.often))
+        often = [1 if change.rounds else min(change.samples) for change in moved]
+        return moved[max(range(len(moved)), key=lambda n: often[n] * abs(moved[n].change_s or 0.0))]
     return max(matched, key=lambda change: change.weight, default=None)
 
 
@@ -739,68 +707,22 @@ def launch_words(
 
 
 def _sampled(changes: Sequence[KernelChange], sides: tuple[Profile, Profile]) -> list[str]:
-    repeated = [c for c in changes if c.matched and c.samples != (1, 1)]
-    unequal = [c for c in repeated if c.samples[0] != c.samples[1]]
-    if not repeated:
-        return []
-    if not unequal:
-        both = _("{plural} on both sides{of}")
-        said = _with_more(repeated, lambda c: both.format(plural=_plural(c), of=_of(c, changes)))
-        return [_("{said}{more}: compared per launch, by their means.").format(**said)]
-
-    def each(c: KernelChange) -> str:
-        return _("{plural} before{range}, {samples_1} after{range2}{of}").format(
-            plural=_plural(c),
-            range=_range(c, 0),
-            samples_1=c.samples[1],
-            range2=_range(c, 1),
-            of=_of(c, changes),
+    repeated = [c for c in changes if c.matched and c.samples != (1, 1) and not c.rounds]
+    uneven = [c for c in repeated if c.uneven]
+    each = _("{n} before, {samples_1} after{of}") if uneven else _("{n} on both sides{of}")
+    of = _(" of {name}") if len(changes) > 1 else ""
+    said = listed([
+        each.format(
+            n=several(c.samples[0], "launch"), samples_1=c.samples[1], of=of.format(name=c.name)
         )
-
-    out = []
-    for own, text in (
-        ([c for c in unequal if c.rounds], _("{said}{more}: compared all together.")),
-        (
-            [c for c in unequal if c.uneven],
-            _("{said}{more}: compared per launch{total}."),
-        ),
-    ):
-        total, whole = "", [kernel_seconds(side) for side in sides]
-        if all(whole):
-            total = _("; in total {totals_0} → {totals_1}").format(
-                totals_0=quantity(whole[0], "s"), totals_1=quantity(whole[1], "s")
-            )
-        out += [text.format(**_with_more(own, each), total=total)] if own else []
-    return out
-
-
-def _with_more(
-    changes: Sequence[KernelChange], words: Callable[[KernelChange], str]
-) -> dict[str, str]:
-    """What is `said` of the first kernels, and how many `more` there are."""
-    left = len(changes) - _NAMED
-    more = _(", and {named} more kernels").format(named=left) if left > 0 else ""
-    return {"said": _(", ").join(map(words, changes[:_NAMED])), "more": more}
-
-
-def _range(change: KernelChange, side: int) -> str:
-    """`` (406 µs to 408 µs)``: how far samples lay apart; "" where they read the same."""
-    found = change.spreads[side]
-    if found is None or found.n < 2:
-        return ""
-    return f" ({span(quantity(found.low, 's'), quantity(found.high, 's'))})"
-
-
-def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
-    grids = " → ".join(dict.fromkeys(filter(None, change.grids)))
-    of = _(" of {name}").format(name=change.name) if len(changes) > 1 else ""
-    return _("{of} in grids of {grids} blocks").format(of=of, grids=grids) if grids else of
-
-
-def _plural(change: KernelChange) -> str:
-    """The launches of the old side."""
-    n = change.samples[0]
-    return ngettext("{n} launch", "{n} launches", n).format(n=n)
+        for c in uneven or repeated
+    ])  # fmt: skip
+    totals = [kernel_seconds(side) for side in sides]
+    if not uneven or not all(totals):
+        return [_("{said}: compared per launch, by their means.").format(said=said)] if said else []
+    old, new = (quantity(seconds, "s") for seconds in totals)
+    text = _("{said}: compared per launch; in total {old} → {new}.")
+    return [text.format(said=said, old=old, new=new)]
 
 
 def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> list[str]:
@@ -809,16 +731,12 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
         lone = [c for c in changes if not c.matched and bool(c.samples[side])]
         if not lone:
             continue
-        said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)[:_NAMED]]
-        rest = _(" and {named} more").format(named=len(lone) - _NAMED) if len(lone) > _NAMED else ""
+        said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)]
         tail = _(", which is not part of the comparison") if all(c.alone for c in lone) else ""
         if tail and len(lone) > 1:
             tail = _(", which are not part of the comparison")
-        out.append(
-            _("Launched by {label} only: {said}{rest}{tail}.").format(
-                label=label, said=_(", ").join(said), rest=rest, tail=tail
-            )
-        )
+        text = _("Launched by {label} only: {said}{tail}.")
+        out.append(text.format(label=label, said=listed(said), tail=tail))
     return out
 
 
@@ -836,11 +754,11 @@ def partial_words(
     shared = sorted((c for c in changes if c.matched), key=lambda c: -c.weight)
     words = _(
         "Only {share} of the time of {label} is in kernels of both sides: no speed-up of the whole "
-        "is given. Compared: {said}{more}."
+        "is given. Compared: {said}."
     ).format(
         share=quantity(100 * both.covered, "%"),
         label=labels[both.longer],
-        **_with_more(shared, each),
+        said=listed(list(map(each, shared))),
     )
     return " ".join((words, *_on_one_side(changes, labels)))
 
@@ -854,17 +772,12 @@ def _timed(change: KernelChange, side: int) -> str:
 def values_words(change: KernelChange) -> str:
     """``gemm: registers per thread 64 → 62``; "" where nothing of the kernel differs."""
     said = []
-    for value in change.values[:_VALUES]:
+    for value in change.values:
         counter = catalog()[value.id]
         title = counter.title[:1].lower() + counter.title[1:]
         old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
         said.append(f"{title} {old} → {new}")
-    more = (
-        _(" and {values} more").format(values=len(change.values) - _VALUES)
-        if len(change.values) > _VALUES
-        else ""
-    )
-    return f"{change.name}{_(': ')}{_(', ').join(said)}{more}" if said else ""
+    return f"{change.name}{_(': ')}{listed(said, _VALUES)}" if said else ""
 
 
 def kernel_words(change: KernelChange, more: str | None = None) -> str:

@@ -28,13 +28,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import (
-    COMPILED,
-    LADDER,
-    Recent,
-    main_launch,
-    value_of,
-)
+from workbench.analysis.aggregate import COMPILED, LADDER, Recent, main_launch, value_of
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
@@ -126,8 +120,6 @@ _INPUTS = {
 
 #: Metrics of what the compiler made of PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
-#: What a compiler or an author numbers.
-_DIGITS = re.compile(r"\d+")
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 
@@ -202,15 +194,6 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
     """Heads and sentences to stand before any praise: ``Other amount of data: 8.39 MB → …``."""
     heads = ((_(_ASIDES[d.kind]), d) for d in found if d.kind in _ASIDES and not d.certain)
     return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
-
-
-def unlike(found: Iterable[Doubt]) -> str | None:
-    """How much more there is to do, where neither side is the faster one; else None.
-
-    It is "" where nobody counted that.
-    """
-    more = [doubt.more for doubt in found if doubt.unlike]
-    return max(more, key=bool) if more else None
 
 
 # --- builds ------------------------------------------------------------------------
@@ -390,14 +373,14 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[
     data = _data(sides, stored)
     same = any(amounts.changed < _AS_MUCH for amounts in data)
     least = math.inf if same else _OTHER_SIZE if data else _WIDEST
-    # Counterparts of a program do one job.
-    kernels = None if labels[0].startswith("@") else _other_kernels(sides, operations, stored)
-    return [
+    found = (
         (None if same else _other_size(sides, operations, stored))
         or _other_launch(sides, least, labels)
-        or _other_data(sides, operations),
-        kernels,
-    ]
+        or _other_data(sides, operations)
+    )
+    # Counterparts of a program do one job, and versions of a study.
+    one_job = labels[0].startswith("@") or all(side.study for side in sides)
+    return [found, None if one_job else _other_kernels(sides, operations, stored)]
 
 
 def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
@@ -434,13 +417,12 @@ def _other_launch(
     if max(more, 1 / more) >= least and much:
         words = _(
             "another size: {dotted} → {dotted2}, {more} × the threads, and each "
-            "executes {each} × the instructions{a_piece}"
+            "executes {each} × the instructions"
         ).format(
             dotted=_dotted(old),
             dotted2=_dotted(new),
             more=quantity(more),
             each=quantity(each),
-            a_piece=_a_piece(old, new),
         )
         read = amounts_of(sides, partial(value_of, counter="dram_read_bytes"))
         did = _("{factor} the instructions").format(factor=factor(more * each))
@@ -477,10 +459,11 @@ def _other_kernels(
     """
     launches = [sorted(measured(side), key=lambda x: -(_seconds(x) or 0.0)) for side in sides]
     named = [list(dict.fromkeys(launch.kernel for launch in own)) for own in launches]
-    plain = [_DIGITS.sub("", own[0]) for own in named]
     one = list(map(len, named)) == [1, 1]
     found = {pair.how for pair in side_by_side(*sides).pairs}
-    if plain[0] == plain[1] if one else found & {"signature", "name", "renamed"}:
+    if not all(named) or (not one and found & {"signature", "name", "renamed"}):
+        return None
+    if one and len({re.sub(r"\d+", "", own[0]) for own in named}) == 1:  # numbered
         return None
     words = " → ".join(listed(own) for own in named)
     as_much = [each is not None and _close(*each.once, _AGREE) for each in (operations, stored)]
@@ -496,31 +479,16 @@ def _dotted(launch: Launch) -> str:
     )
 
 
-def _a_piece(old: Launch, new: Launch) -> str:
-    """``; it takes 0.890 × the time a block``: the ratio of times by what both sides have."""
-    time = over(value_of(new, "duration"), value_of(old, "duration"))
-    pieces = [
-        (over(time, over(float(math.prod(new.grid)), float(math.prod(old.grid)))), "block"),
-        (over(time, over(_threads(new), _threads(old))), "thread"),
-        (over(time, over(value_of(new, "dram_bytes"), value_of(old, "dram_bytes"))), "byte"),
-        (over(time, over(operations_of(new), operations_of(old))), "operation"),
-    ]
-    if old.block == new.block:
-        pieces.pop(1)  # as of a block
-    told = [f"{quantity(ratio)} × a {what}" for ratio, what in pieces if ratio]
-    return _("; of the time it takes {told}").format(told=listed(told)) if told else ""
-
-
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
     """What lanes load and memory moves for them, changed alike: less data, or read once less.
 
     Where no lane is known, what memory reads, what it writes and the instructions did; in one build
     that was launched alike, its traffic.
     """
-    text, shown = _("{data} loaded, {ratio} × as much{piece}"), amounts_of(sides, loaded_bytes)
+    text, shown = _("{data} loaded, {ratio} × as much"), amounts_of(sides, loaded_bytes)
     every = [shown, amounts_of(sides, _dram_bytes)]
     if shown is None:
-        text, shown = _("{data} of device memory, {ratio} × as much{piece}"), every[1]
+        text, shown = _("{data} of device memory, {ratio} × as much"), every[1]
         counters = "dram_read_bytes", "dram_write_bytes", "instructions"
         every = [amounts_of(sides, partial(value_of, counter=name)) for name in counters]
         first, second = (main_launch(side) for side in sides)
@@ -540,13 +508,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         return None
     if not all(_close(ratio, ratios[0], _ALIKE) for ratio in ratios):
         return None
-    each = over(over(*(each_once(side, _seconds) for side in reversed(sides))), ratios[0])
-    piece = (
-        _("; a byte takes {each} × the time").format(each=quantity(each))
-        if each is not None
-        else ""
-    )
-    words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]), piece=piece)
+    words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]))
     return Doubt(kind="size", words=words, certain=False, more=_more(shown, "byte"))
 
 

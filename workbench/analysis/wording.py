@@ -33,12 +33,11 @@ from workbench.analysis.launches import (
 )
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.optional import minus, times, total
-from workbench.analysis.sameness import asides, headline, precision_words, unlike
+from workbench.analysis.sameness import asides, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.times.timing import Speed
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
-from workbench.language import N_, _, ngettext
+from workbench.language import N_, _
 from workbench.model import Number, Record
 from workbench.units import (
     capital,
@@ -398,15 +397,10 @@ def tell(
         *(words for __, words in asides(cause.doubts)),
         # Where there is no time, what was counted comes first; the head of a step says so as well.
         comparison.partial
-        or (
-            ""
-            if comparison.speed is None and cause.proofs
-            else _speed(comparison, unlike(cause.doubts))
-        ),
+        or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
         _set_of_kernels(comparison),
         _by_kernel(comparison),
-        _one_without_the_other(comparison),
     ]
     speed = comparison.speed
     alone = comparison.profiler_alone
@@ -472,10 +466,9 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
         text = _("Nothing that was counted moved from {old} to {new}.")
     elif speed is None:
         text = _("{old} and {new} do not both have a time.")
-    elif more is not None and speed.profiled:
-        text = _("Under the profiler {new} takes {words} of {old}.")
     elif more is not None:
-        text = _("{new} takes {words} of {old}.")
+        takes = _("{new} takes {words} of {old}.")
+        text = _("Under the profiler {new} takes {words} of {old}.") if speed.profiled else takes
     elif speed.moved and speed.profiled and launches:
         text = _("Under the profiler these launches of {new} are {words} than those of {old}.")
     elif speed.profiled and launches:
@@ -560,21 +553,18 @@ def _set_of_kernels(comparison: Comparison) -> str:
         text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
     else:
         text = _("The set of kernels changed: {kernels}.")
-    left = [
-        quantity(minus(whole, total(_taken(one, side) for one in apart)), "s")
-        for side, whole in enumerate((duration.old, duration.new))
-    ]
-    return text.format(
-        gone=len(gone), come=len(come), kernels=_(", ").join(said), old=left[0], new=left[1]
-    )
+    whole = duration.old, duration.new
+    rest = [minus(whole[n], total(_taken(one, n) for one in apart)) for n in (0, 1)]
+    old, new = (quantity(seconds, "s") for seconds in rest)
+    kernels = _(", ").join(said)
+    return text.format(gone=len(gone), come=len(come), kernels=kernels, old=old, new=new)
 
 
 def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
-    """Each function once, with the time of all its configurations; one of them by its grid."""
-    own = [name.partition(" grid ")[0] for name, __ in kernels]
+    """Each function once, with the time of all its configurations."""
     taken: dict[str, list[float]] = defaultdict(list)
-    for (name, seconds), short in zip(kernels, own, strict=True):
-        taken[name if own.count(short) == 1 else short].append(seconds)
+    for name, seconds in kernels:
+        taken[name.partition(" grid ")[0] if len(kernels) > 1 else name].append(seconds)
     several_of = _("{name} ({time} in {n} configurations)")
     return [
         (several_of if len(own) > 1 else "{name} ({time})").format(
@@ -586,21 +576,8 @@ def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
 
 def _taken(kernel: KernelChange, side: int) -> float | None:
     """Seconds that a kernel took on a side, as often as it counts; 0 where it was not there."""
-    if (kernel.old, kernel.new)[side] is None:
-        return 0.0
-    return times((kernel.old_s, kernel.new_s)[side], kernel.often[side])
-
-
-def _one_without_the_other(comparison: Comparison) -> str:
-    """A time that moved without a counter, or counters without the time."""
-    number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
-    speed = comparison.speed
-    if speed is None or speed.moved == bool(number) or comparison.profiler_alone:
-        return ""
-    if speed.moved:
-        return _("No counter moved with it.")
-    text = ngettext("{n} counter moved nevertheless.", "{n} counters moved nevertheless.", number)
-    return text.format(n=number)
+    often = kernel.samples[side]
+    return times((kernel.old_s, kernel.new_s)[side], often) if often else 0.0
 
 
 def _nothing(comparison: Comparison) -> str:
@@ -942,16 +919,12 @@ def line(stops: tuple[Stop, ...]) -> str:
 
 
 def _time_stop(comparison: Comparison, cause: Cause) -> tuple[Stop, ...]:
-    if comparison.speed is None:
+    speed = comparison.speed
+    if speed is None:
         return ()
-    text = verdict(comparison.speed, cause) or _("equally fast")
+    told = speed.moved or cause.more is not None
+    text = faster(speed.speedup, cause.more) if told else _("equally fast")
     return (Stop(text=text, counter="duration", kind="time"),)
-
-
-def verdict(speed: Speed, cause: Cause | None) -> str:
-    """``1.38× faster``, ``1.96× the time for 2.00× the data``; "" where neither is faster."""
-    more = unlike(cause.doubts) if cause is not None else None
-    return faster(speed.speedup, more) if speed.moved or more is not None else ""
 
 
 def limit_stop(limit: Limit, when: str = "now ") -> Stop:

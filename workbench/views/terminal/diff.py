@@ -17,14 +17,12 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches import NO_PAIR, KernelChange, tells, values_words
+from workbench.analysis.launches import KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
-from workbench.analysis.sameness import unlike
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING
-from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of, verdict
+from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
 from workbench.counters import catalog
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Number, Profile
@@ -126,13 +124,12 @@ def diff_view(
         parts += notes_block([words.format(n=count(n))])
     else:
         parts += block
-    cause = step.story.cause if step else None
-    parts += [Text(), _time(comparison, cause), *(words_view(step.story) if step else ())]
+    more = step.story.cause.more if step else None
+    parts += [Text(), _time(comparison, more), *(words_view(step.story) if step else ())]
     moved = [delta for delta in comparison.counters if delta.moved]
     shown: Sequence[Delta] = moved
     if everything:
         shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
-    more = unlike(cause.doubts) if cause else None
     kernels = _kernels(comparison, width, _FEW_KERNELS if brief else _KERNELS, more)
     extras = (_verdicts if brief else verdicts_view)(step.story) if step else []
     parts, late_notes = Drawn.all(parts, width), Drawn.all(block if late else [], width)
@@ -190,19 +187,19 @@ def _provenance(comparison: Comparison) -> str:
     )
 
 
-def _time(comparison: Comparison, cause: Cause | None) -> RenderableType:
+def _time(comparison: Comparison, more: str | None) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
         no_time = _("No time: neither a timing nor a duration on both sides")
         return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
-    style = "bold"
-    if speed.moved and not (cause and unlike(cause.doubts) is not None):
-        style = f"bold {GOOD if speed.speedup >= 1 else BAD}"
-    text = Text().append(verdict(speed, cause) or _("as fast"), style=style)
+    speedup = speed.speedup
+    label, style = _("as fast"), "bold"
+    if speed.moved or more is not None:
+        label = faster(speedup, more)
+        style = style if more is not None else f"bold {GOOD if speedup >= 1 else BAD}"
+    text = Text().append(label, style=style)
     text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
     note = _("under the profiler; no time is recorded")
-    if any(kernel.uneven for kernel in comparison.kernels):
-        note = _("for as many launches, under the profiler; no time is recorded")
     if time is not None:
         ends = span(factor(time.low), factor(time.high))
         note = _("speed-up {interval}").format(interval=ends)
@@ -303,8 +300,7 @@ def _uncounted(
         for delta in counters
         if delta.verdict == "missing" and (delta.old is None) != (delta.new is None)
     ]
-    lone = sum(delta.reason == NO_PAIR for delta in counters)
-    nowhere = sum(delta.old is None and delta.new is None for delta in counters) - lone
+    nowhere = sum(delta.old is None and delta.new is None for delta in counters)
     same = sum(delta.verdict == "same" for delta in counters)
     moved = ngettext("{n} more counter moved", "{n} more counters moved", hidden)
     words = [moved.format(n=count(hidden))] if hidden > 0 and not everything else []
@@ -321,9 +317,6 @@ def _uncounted(
     if not everything:
         still = ngettext("{n} counter did not move", "{n} counters did not move", same)
         words.append(still.format(n=count(same)))
-    if lone:
-        alone = _("{n} are of one kernel, and no kernel is on both sides")
-        words.append(alone.format(n=count(lone)))
     if nowhere:
         neither = ngettext("{n} is in neither profile", "{n} are in neither profile", nowhere)
         words.append(neither.format(n=count(nowhere)))

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
-from workbench.analysis.sameness import unlike
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.language import N_, _, ngettext, told
@@ -43,7 +42,7 @@ def step_markdown(
     `title` is the new version's, `change` what its author says was changed; `notes` must stand
     beside any number, such as that a side is stale.
     """
-    more = unlike(story.cause.doubts)
+    more = story.cause.more
     blocks = [
         f"**{inline(line(story.strip))}**",
         sentence(story.sentence),

@@ -7,12 +7,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from workbench import units
-from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Score
 from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
 from workbench.analysis.limits.memory import memory
-from workbench.analysis.sameness import unlike
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, movers
 from workbench.analysis.timeline import courses
@@ -38,12 +36,11 @@ _QUIET = {
 }
 
 
-def _time_tile(comparison: Comparison, cause: Cause) -> Tile | None:
+def _time_tile(comparison: Comparison, more: str | None) -> Tile | None:
     speed, time = comparison.speed, comparison.time
     if speed is None:
         return None
     faster = time.speedup if time else speed.old_s / speed.new_s
-    more = unlike(cause.doubts)
     bounds = _(", under the profiler")
     if time:
         ratios = (time.low, faster, time.high)
@@ -109,7 +106,7 @@ def diff_view(step: Step, head: Head) -> View:
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
-        time=_time_tile(comparison, story.cause),
+        time=_time_tile(comparison, story.cause.more),
         # Code that moved them says it better.
         tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
@@ -118,7 +115,7 @@ def diff_view(step: Step, head: Head) -> View:
         hunks=cards,
         quiet=[_quiet(hunk, code) for hunk in story.quiet],
         kernels_head=tuple(map(_, KERNELS_HEAD)),
-        kernels=kernel_rows(comparison.kernels, unlike(story.cause.doubts)),
+        kernels=kernel_rows(comparison.kernels, story.cause.more),
         launches=story.launches,
         rest=links.of(story.rest),
         whole=whole,
