@@ -15,6 +15,9 @@ from workbench.analysis.launches import side_by_side
 from workbench.analysis.sameness import doubts, headline
 from workbench.analysis.story import Step
 from workbench.model import InstructionTable, Profile
+from workbench.views.terminal.console import render
+from workbench.views.terminal.diff import diff_view
+from workbench.views.text.markdown import step_markdown
 
 #: A kernel, its blocks of 256 threads, and its milliseconds.
 Ran = tuple[str, int, float]
@@ -78,6 +81,13 @@ def ran(text: str) -> list[Ran]:
         ("own 9 10, first 9 1", "own 9 5", 11 / 5),
         ("own 9 10", "own 9 5, first 9 1", 10 / 6),
         ("a 9 3, b 8 30", "b 8 15, a 9 3", 33 / 18),
+        # Rounds of one job in other numbers and shapes; arguments of which one side has the first
+        (
+            "sort 64 1, merge 999 2, merge 500 3, 5× merge 90 2.6",
+            "sort 64 1, merge 800 6, 3× merge 60 7",
+            19 / 28,
+        ),
+        ("read 9 2.25, read 9 2.31, read 9 2.28", "read 9 2.06", 2.25 / 2.06),
     ],
 )
 def test_the_headline_is_the_sum_of_all_that_was_launched(old: str, new: str, speed: float) -> None:
@@ -211,8 +221,27 @@ def test_a_part_of_the_batch_is_another_size(part: int) -> None:
     assert told(old, shorter).startswith("Other amount of data: 100 MB →") or part == 100
 
 
-@pytest.mark.parametrize("wrote", [0.1, 0.5, 2.0, 30.0])
-def test_another_kernel_with_other_results_is_said(wrote: float) -> None:
-    old, new = report(("softmax", 64, 1.0)), report(("relu", 640, 1.0), bytes_moved=1e8 * wrote)
-    assert "another kernel, softmax → relu, with 100 MB →" in told(old, new)
-    assert "another" not in told(old, report(("relu", 640, 1.0)))
+def test_another_kernel_is_named_and_other_kernels_have_no_verdict() -> None:
+    unknown = "; whether they do the same work is not in the report."
+    text = told(report(("softmax", 64, 1.0)), report(("relu", 640, 2.0)))
+    assert text.startswith(f"Another kernel: softmax → relu{unknown} ") and "slower" in text
+    assert "nother" not in told(report(("norm_12", 64, 1.0)), report(("norm_7", 64, 2.0)))
+    old, new = report(*ran("beams 84 9, fill_5 9 0.4")), report(*ran("search 84 4, fill_6 99 0.1"))
+    step = Step(old, new, ("before", "after"))
+    assert step.story.sentence == f"Other kernels: beams and fill_5 → search and fill_6{unknown}"
+    screen = render(diff_view(step.comparison, step=step))
+    assert "0.436× the time" in screen and "faster" not in screen and "removed" in screen
+
+
+def test_other_work_has_no_verdict_on_the_screen() -> None:
+    old, new = report(*ran("k 64 1, own 9 1")), report(*ran("k 6400 40, own 9 1"), bytes_moved=1e10)
+    step = Step(old, new, ("before", "after"))
+    screen = render(diff_view(step.comparison, step=step))
+    assert "20.5× the time for 100× the data" in screen and "40.0× the time" in screen
+    assert "slower" not in screen + markdown(step) + " ".join(
+        stop.text for stop in step.story.strip
+    )
+
+
+def markdown(step: Step) -> str:
+    return step_markdown(step.old, step.new, step.comparison, step.story)

@@ -68,8 +68,7 @@ def test_three_launches_against_four_are_compared_launch_by_launch() -> None:
     assert comparison["duration"].verdict == "better"
     assert comparison["global_sectors"].delta == 0
     assert comparison.launch_words == (
-        "3 launches before (527 µs), 4 after (407 µs): compared per launch; "
-        "in total 1.58 ms → 1.63 ms.",
+        "3 launches before, 4 after: compared per launch; in total 1.58 ms → 1.63 ms.",
     )
     (kernel,) = comparison.kernels
     assert (kernel.how, kernel.samples) == ("renamed", (3, 4))
@@ -121,8 +120,7 @@ def test_grids_that_are_nearly_equal_are_one_class_as_in_a_capture() -> None:
     assert kernel.samples == (3, 3)
     assert comparison["duration"].old == pytest.approx(1.510001)
     assert comparison.launch_words == (
-        "3 launches on both sides in grids of 2,046 to 2,048 blocks: compared per launch, by their "
-        "means.",
+        "3 launches on both sides: compared per launch, by their means.",
     )
     # Which of them took how long is chance, and no change of the launch.
     both = side_by_side(sorts(1.0, 2046, 2048), sorts(1.0, 2048, 2046))
@@ -335,6 +333,12 @@ def plain(kernel: str, signature: str = "", **fields: object) -> Launch:
             id="renamed, in another order and with a third",
         ),
         pytest.param(
+            [plain("gemv_1", grid=(n, 1, 1)) for n in (265, 410, 8)],
+            [plain("gemv_3", grid=(n, 1, 1)) for n in (265, 8)],
+            [(0, 0, "renamed"), (1, None, "removed"), (2, 1, "renamed")],
+            id="of two kernels what has one shape",
+        ),
+        pytest.param(
             [plain("im2col"), plain("direct")],
             [plain("im2col"), plain("winograd")],
             [(0, 0, "signature"), (1, 1, "order")],
@@ -399,15 +403,13 @@ def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> No
     comparison = compare(old, new, labels=("a", "b"))
     assert speed(comparison) == pytest.approx(3.0)
     assert comparison.launch_words == (
-        "Launched by a only: gemm (2.00 ms), im2col (1.00 ms).",
+        "Launched by a only: gemm (2.00 ms) and im2col (1.00 ms).",
         "Launched by b only: direct (1.00 ms).",
     )
     # No kernel has registers before and after: the longest of either side are two kernels.
     registers = comparison["registers"]
     assert (registers.old, registers.new, registers.reason) == (None, None, NO_PAIR)
-    text = " ".join(render(diff_view(comparison)).split())
-    assert "are of one kernel, and no kernel is on both sides" in text
-    assert "egisters" not in text
+    assert "egisters" not in render(diff_view(comparison))
 
 
 # --- values of one kernel ------------------------------------------------------------

@@ -53,7 +53,6 @@ def test_more_blocks_that_do_as_much_are_another_size(more: int) -> None:
     times: dict[str, Any] = {DRAM: 1e6 * more}
     words = said(launch(1e-3, 1e6, **once), launch(0.9e-3 * more, 1e6 * more, 100 * more, **times))
     assert words.startswith("Not the same work: another size: 100 blocks of 128 threads")
-    assert "0.900 × a block" in words
     assert said(launch(0.9e-3 * more, 1e6 * more, 100 * more, **times), launch(1e-3, 1e6, **once))
     # What moves as much, or may be another number of elements a thread, is proof of nothing.
     less = launch(0.9e-3, 1e6 / more, 100 // min(more, 100), **once)
@@ -103,7 +102,7 @@ def test_blocks_times_a_thousand_of_somebody_else(report: Callable[[str], Path])
     old, new = (read_report(report(f"other-work-{side}")) for side in ("before", "after"))
     sentence = Step(old, new, ("before", "after")).story.sentence
     assert sentence.startswith("Not the same work: another size: 7,813 blocks")
-    assert "0.890 × a block" in sentence and "slower" not in sentence
+    assert "slower" not in sentence
 
 
 # --- limits ----------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from workbench.analysis.naming import distinctions, of_library, titles
 from workbench.analysis.optional import minus, times
 from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
-from workbench.language import N_, _
+from workbench.language import N_, _, ngettext
 from workbench.model import (
     Column,
     InstructionTable,
@@ -47,7 +47,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import faster, listed, quantity, several
+from workbench.units import faster, listed, quantity
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -711,11 +711,10 @@ def _sampled(changes: Sequence[KernelChange], sides: tuple[Profile, Profile]) ->
     uneven = [c for c in repeated if c.uneven]
     each = _("{n} before, {samples_1} after{of}") if uneven else _("{n} on both sides{of}")
     of = _(" of {name}") if len(changes) > 1 else ""
+    plural = [ngettext("{n} launch", "{n} launches", c.samples[0]) for c in uneven or repeated]
     said = listed([
-        each.format(
-            n=several(c.samples[0], "launch"), samples_1=c.samples[1], of=of.format(name=c.name)
-        )
-        for c in uneven or repeated
+        each.format(n=n.format(n=c.samples[0]), samples_1=c.samples[1], of=of.format(name=c.name))
+        for n, c in zip(plural, uneven or repeated, strict=True)
     ])  # fmt: skip
     totals = [kernel_seconds(side) for side in sides]
     if not uneven or not all(totals):
