@@ -238,10 +238,4 @@ def test_other_work_has_no_verdict_on_the_screen() -> None:
     step = Step(old, new, ("before", "after"))
     screen = render(diff_view(step.comparison, step=step))
     assert "20.5× the time for 100× the data" in screen and "40.0× the time" in screen
-    assert "slower" not in screen + markdown(step) + " ".join(
-        stop.text for stop in step.story.strip
-    )
-
-
-def markdown(step: Step) -> str:
-    return step_markdown(step.old, step.new, step.comparison, step.story)
+    assert "slower" not in screen + step_markdown(old, new, step.comparison, step.story)

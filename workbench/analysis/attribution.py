@@ -108,8 +108,10 @@ def _differing(one: str, other: str) -> tuple[str, str]:
     if max(len(one), len(other)) <= _LONGEST:
         return one, other
     at = next((n for n, two in enumerate(zip(one, other, strict=False)) if two[0] != two[1]), 0)
-    begin = max(one.rfind("::", 0, max(at - 8, 0)), 0)  # ``::[lambda(int) (instance 2)]``
-    return f"…{one[begin:][:_LONGEST]}…", f"…{other[begin:][:_LONGEST]}…"
+    begin = max(one.rfind("::", 0, max(at - 8, 0)), at - _LONGEST // 2, 0)
+    lead = "…" if begin else ""  # ``…::[lambda(int) (instance 2)], …``
+    end = begin + _LONGEST
+    return f"{lead}{one[begin:end]}…", f"{lead}{other[begin:end]}…"
 
 
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:

@@ -826,7 +826,7 @@ def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> lis
         rows.append(
             (
                 kernel.name,
-                kernel.times,
+                kernel.times or "1",
                 *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
                 change,
                 values_words(kernel).removeprefix(kernel.name + _(": ")),
