@@ -171,7 +171,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
                 # Of one kernel more was looked at; what differs is compared in order.
                 fewer = min(both[0].samples, both[1].samples)
                 often[0][pair.old] = often[1][pair.new] = fewer
-                if any(map(_unsteady, both)):
+                if both[0].config == both[1].config and any(map(_unsteady, both)):
                     first, second = first[:fewer], second[:fewer]
                     for side, at, own in ((0, pair.old, first), (1, pair.new, second)):
                         mean = _mean([sides[side][x] for x in own])
