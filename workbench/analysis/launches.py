@@ -4,7 +4,7 @@ A profile of a study holds one run of a version: its launches are parts that add
 report holds whatever a program launched while ncu looked on. Its launches of one kernel and one
 configuration are *samples*, where their counterparts are as well and they take about as long: they
 become one launch, their mean, which counts as often as both sides ran it: where one ran it more
-often, the first of them. Where neither side has the shapes of the other's, they are *rounds* of a
+often, the first of them. Where neither side has the sizes of the other's, they are *rounds* of a
 job, and all together are compared. So sums are of everything that was launched. A kernel that came
 or went counts too, unless the kernels with a counterpart are too small a part.
 
@@ -17,6 +17,7 @@ from collections import Counter as Bag
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import fsum, gcd, inf, prod
+from operator import attrgetter
 
 from msgspec import structs
 
@@ -39,6 +40,7 @@ from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
 from workbench.model import (
     Column,
+    Dim3,
     InstructionTable,
     Launch,
     Metric,
@@ -243,33 +245,26 @@ def _unsteady(launch: Launch) -> bool:
 
 
 def _rounds(sides: _Both, groups: _Groups) -> _Groups:
-    """Make one group of a kernel's launches of other numbers and shapes, and return these groups.
+    """Make one group of a kernel's launches of other numbers and sizes, and return these groups.
 
     They are rounds of one job: none of them stands for one of the other side's.
     """
     rounds: _Groups = ([], [])
-    kinds = [Bag((x.workload, x.kernel, x.signature) for x in side) for side in sides]
+    kind_of = attrgetter("profiled", "workload", "kernel", "signature")
+    kinds = [Bag(map(kind_of, side)) for side in sides]
     for kind in [kind for kind, ran in kinds[0].items() if kinds[1][kind] not in (0, ran)]:
-        shapes = [
-            [
-                (x, a)
-                for x in every
-                if (a := side[x[0]]) and (a.workload, a.kernel, a.signature) == kind
-            ]
-            for side, every in zip(sides, groups, strict=True)
-        ]
+        sizes: list[list[tuple[list[int], Dim3]]] = [[], []]
+        for side, every, out in zip(sides, groups, sizes, strict=True):
+            first = [(x, side[x[0]]) for x in every]
+            out += [(x, (prod(a.grid + a.block), 1, 1)) for x, a in first if kind_of(a) == kind]
         lone = [
-            [
-                x
-                for x, a in own
-                if not any(a.block == b.block and near(a.grid, b.grid) for __, b in others)
-            ]
-            for own, others in (shapes, shapes[::-1])
+            [x for x, size in own if not any(near(size, other) for __, other in others)]
+            for own, others in (sizes, sizes[::-1])
         ]
-        for every, alone, out in zip(groups, lone, rounds, strict=True):
+        for every, alone, merged in zip(groups, lone, rounds, strict=True):
             if all(lone) and max(map(len, lone)) > 1:
-                out.append(sorted(at for x in alone for at in x))
-                every[:] = sorted([*(x for x in every if x not in alone), out[-1]])
+                merged.append(sorted(at for x in alone for at in x))
+                every[:] = sorted([*(x for x in every if x not in alone), merged[-1]])
     return rounds
 
 
