@@ -75,9 +75,7 @@ def test_a_recorded_problem_is_the_same_whatever_the_grid() -> None:
 def test_as_many_threads_that_hardly_run_left_the_work_undone() -> None:
     assert "b executes 0.100% of the other" in said(launch(1e-3, 1e6), launch(1e-6, 1e3))
     assert said(launch(1e-3, 1e6), launch(0.2e-3, 2e5)) == ""
-
-
-def test_a_matrix_unit_does_in_one_instruction_what_took_many() -> None:
+    # A matrix unit does in one instruction what took many.
     tensor = {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 70.0}
     assert said(launch(1e-3, 1e6), launch(1e-5, 1e4, 100, **tensor)) == ""
 

@@ -8,8 +8,7 @@ captures of the same machine code differ by nothing but the machine.
 input of one code, or a size that bytes show as well. As many bytes by half of the blocks or
 instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
 memory are work of the author. What looks like less data, another kernel, or fewer bits a number is
-said first (`Doubt.certain` is false), and the step is told all the same. Of two sets of kernels
-that have none in common nothing more is told.
+said first (`Doubt.certain` is false), and the step is told all the same.
 
 Launches of one kernel and configuration are counted all together and once, and told only where the
 two agree: a program may run a kernel three times before and four times after.
@@ -97,7 +96,7 @@ _HEADS = {
 #: Kinds that leave the ratio of times what it is.
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
 #: And where it may be the same.
-_ASIDES = {"size": N_("Other amount of data"), "kernels": N_("Another kernel")}
+_ASIDES = {"size": N_("Other amount of data"), "kernels": _HEADS["kernels"]}
 #: Bits of significance of every format, and how its operations are called.
 _FORMATS = {
     "float64": (53, N_("float64 operations")),
@@ -455,7 +454,8 @@ def _other_kernels(
 ) -> Doubt | None:
     """Kernels of other names in the place of all that were: perhaps other work.
 
-    One that does as many operations and stores as much does the same; of several nothing is known.
+    One that does as many operations and stores as much does the same. Several that do more or less
+    of both do other work.
     """
     launches = [sorted(measured(side), key=lambda x: -(_seconds(x) or 0.0)) for side in sides]
     named = [list(dict.fromkeys(launch.kernel for launch in own)) for own in launches]
@@ -466,10 +466,11 @@ def _other_kernels(
     if one and len({re.sub(r"\d+", "", own[0]) for own in named}) == 1:  # numbered
         return None
     words = " → ".join(listed(own) for own in named)
-    as_much = [each is not None and _close(*each.once, _AGREE) for each in (operations, stored)]
-    if not (one and all(as_much)):
+    known = [each for each in (operations, stored) if each is not None]
+    if not (one and len(known) == 2 and all(_close(*each.once, _AGREE) for each in known)):
         words = _("{words}; whether they do the same work is not in the report").format(words=words)
-    return Doubt(kind="kernels", words=words, certain=not one)
+    other = len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
+    return Doubt(kind="kernels", words=words, certain=other and not one)
 
 
 def _dotted(launch: Launch) -> str:
