@@ -192,8 +192,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def faster(speedup: float) -> str:
-    """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one."""
+def faster(speedup: float, more: str | None = None) -> str:
+    """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one.
+
+    Where there is more to do (`more` says how much, if anything), no side is the faster one:
+    ``2.10× the time for 4.00× the data``.
+    """
+    if more is not None:
+        text = _("{factor} the time for {more}") if more else _("{factor} the time")
+        return text.format(factor=factor(1 / speedup), more=more)
     ratio = max(speedup, 1 / speedup)
     if factor(ratio) == factor(1.0):
         words = _("{percent} faster") if speedup >= 1 else _("{percent} slower")

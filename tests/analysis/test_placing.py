@@ -113,17 +113,14 @@ def test_of_an_image_nobody_knows_the_flags() -> None:
     assert launch_changes(mine, other, one, one) == ("flags without -O3, with -O2",)
 
 
-def test_long_instances_are_folded_and_still_tell_what_differs() -> None:
+def test_long_instances_are_cut_and_still_tell_what_differs() -> None:
     shape = "cutlass::gemm::GemmShape<(int){}, (int)128, (int)128>"
     long = "void Kernel<cutlass::gemm::kernel::{}<cutlass::Mma<" + shape + ", float>, (bool)1>>(P)"
     sides = [
         make_launch(kernel="Kernel", signature=long.format(name, n))
         for name, n in (("B2bGemm", 32), ("Gemm", 32), ("Gemm", 64))
     ]
-    changes = launch_changes(make_profile(), make_profile(), sides[0], sides[1])
-    assert changes == (
-        "template arguments <cutlass::gemm::kernel::B2bGemm<…>> → <cutlass::gemm::kernel::Gemm<…>>",
-    )
-    changes = launch_changes(make_profile(), make_profile(), sides[1], sides[2])
-    shapes = [shape.format(n) for n in (32, 64)]
-    assert changes == (f"template arguments {shapes[0]} → {shapes[1]}",)
+    (words,) = launch_changes(make_profile(), make_profile(), sides[0], sides[1])
+    assert "…::kernel::B2bGemm<" in words and "… → …::kernel::Gemm<" in words
+    (words,) = launch_changes(make_profile(), make_profile(), sides[1], sides[2])
+    assert "…::GemmShape<(int)32, " in words and "… → …::GemmShape<(int)64, " in words

@@ -318,7 +318,7 @@ def test_diff_names_added_and_removed_launches() -> None:
     old = make_profile(launches=(make_launch(kernel="im2col"), make_launch(kernel="gemm", index=1)))
     new = make_profile(launches=(make_launch(kernel="direct"),), version="v3")
     text = render(diff_view(compare(old, new), width=120), 120)
-    assert "Launched by v2 only: im2col (312 µs), gemm (312 µs)." in text
+    assert "Launched by v2 only: im2col (312 µs) and gemm (312 µs)." in text
     assert "Launched by v3 only: direct (312 µs)." in text
     assert re.search(r"im2col +312 µs +removed", text) and re.search("direct +312 µs +added", text)
     wide = render(diff_view(compare(old, new), width=160), 160)

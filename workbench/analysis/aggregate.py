@@ -17,6 +17,7 @@ from collections import Counter as Bag
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import product
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
@@ -184,9 +185,11 @@ class _Weighted:
         """Their sum or mean of a counter."""
         readings = [read(launch, counter) for launch in self._launches]
         known: list[tuple[Reading, float]] = []
+        number = 0
         for launch, reading, weight in zip(self._launches, readings, self._weights, strict=True):
             if isinstance(reading, Reading):
                 known.append((reading, weight))
+                number += launch.samples
             elif not reading.undefined:
                 return Missing(
                     _("launch {index} ({kernel}): {reason}").format(
@@ -197,7 +200,7 @@ class _Weighted:
             first = readings[0]
             return first if isinstance(first, Missing) else Missing(_("no launch holds it"))
         ncu, derived = known[0][0].ncu, any(reading.derived for reading, __ in known)
-        several = _("{known} launches").format(known=len(known))
+        several = _("{known} launches").format(known=number)
         whole = sum(weight for __, weight in known)
         total = sum(reading.value for reading, __ in known)
         if len(known) == 1:
@@ -349,16 +352,17 @@ class _Matching:
                     self.take(a, b, "order")
 
     def alike(self) -> None:
-        """Match what is most alike, down to `_ALIKE`."""
-        if not self.left or not self.right:
-            return
-        scores = [
-            (score, -a, -b)
-            for a in self.left
-            for b in self.right
-            if (score := likeness(self.old[a], self.new[b])) >= _ALIKE
-        ]
-        for __, a, b in sorted(scores, reverse=True):
+        """Match what is most alike, down to `_ALIKE`; of two kernels first what has one shape."""
+        best: dict[tuple[str, str], tuple[float, int, int]] = {}
+        found = []
+        for a, b in product(self.left, self.right):
+            first, second = self.old[a], self.new[b]
+            scored = likeness(first, second), -a, -b
+            if scored[0] >= _ALIKE:
+                names = first.kernel, second.kernel
+                best[names] = max(scored, best.get(names, scored))
+                found.append((names, first.config == second.config, scored))
+        for *__, (___, a, b) in sorted(found, key=lambda x: (best[x[0]], *x[1:]), reverse=True):
             if -a in self.left and -b in self.right:
                 self.take(-a, -b, "renamed")
 

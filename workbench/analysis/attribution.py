@@ -99,52 +99,19 @@ def _instance(name: str) -> str:
     return found
 
 
-#: Template arguments that are longer are folded, those of arguments first.
+#: Template arguments that are longer are cut.
 _LONGEST = 60
 
 
-def _folded(one: str, other: str) -> tuple[str, str]:
-    """Two instances, short enough to be read.
-
-    ``<Gemm<…>>``; where that hides what differs, the first arguments that do.
-    """
+def _differing(one: str, other: str) -> tuple[str, str]:
+    """Two instances, short enough to be read: from where they begin to differ."""
     if max(len(one), len(other)) <= _LONGEST:
         return one, other
-    while True:
-        short = _outer(one), _outer(other)
-        pairs = zip(_arguments(one), _arguments(other), strict=False)
-        one, other = next(((a, b) for a, b in pairs if a != b), ("", ""))
-        if short[0] != short[1] or not one:
-            return _cut(short[0]), _cut(short[1])
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _outer(instance: str) -> str:
-    """An instance without the arguments of its arguments: ``<a::Gemm<…>, 3>``."""
-    depth, out = 0, []
-    for letter in instance:
-        depth -= letter == ">"
-        if depth < 2:
-            out.append(letter)
-        if letter == "<":
-            depth += 1
-            out += ["…"] if depth == 2 else []
-    return "".join(out)
-
-
-def _arguments(instance: str) -> list[str]:
-    """The arguments of an instance, ``Gemm<…>`` with theirs."""
-    depth, out = 0, [""]
-    for letter in instance[instance.find("<") + 1 : instance.rfind(">")]:
-        depth += (letter == "<") - (letter == ">")
-        if letter == "," and not depth:
-            out.append("")
-        else:
-            out[-1] += letter
-    return [each.strip() for each in out]
+    at = next((n for n, two in enumerate(zip(one, other, strict=False)) if two[0] != two[1]), 0)
+    begin = max(one.rfind("::", 0, max(at - 8, 0)), at - _LONGEST // 2, 0)
+    lead = "…" if begin else ""  # ``…::[lambda(int) (instance 2)], …``
+    end = begin + _LONGEST
+    return f"{lead}{one[begin:end]}…", f"{lead}{other[begin:end]}…"
 
 
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
@@ -156,7 +123,7 @@ def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[st
     instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
     if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
         # One template, two instances: no line differs, but what was compiled does.
-        first, second = _folded(instances[0], instances[1])
+        first, second = _differing(instances[0], instances[1])
         out.append(
             _("template arguments {value} → {value2}").format(
                 value=first or "—", value2=second or "—"
@@ -321,7 +288,7 @@ class Placing:
             hunk = self.diff.hunk_new.get(b)
         if hunk is not None:
             return Placed(unit, PartKey("hunk", (hunk,)))
-        if (side, launch) in self.alone and self._extra(side, a, b):
+        if (side, launch) in self.alone and (self._unknown(a, b) or self._extra(side, a, b)):
             kernel, word = self.alone[side, launch], "added" if side else "removed"
             return Placed(unit, PartKey("launch", symbol=kernel, note=word), (kernel,))
         found = self._link(a, b)

@@ -325,7 +325,7 @@ def compare(
         counters=deltas,
         launches=both.pairs,
         kernels=kernels,
-        launch_words=launch_words(kernels, names),
+        launch_words=launch_words(kernels, names, (old, new)),
         partial=partial,
         implausible=tuple(impossible),
         provenance=(

@@ -3,9 +3,10 @@
 A profile of a study holds one run of a version: its launches are parts that add up. A
 report holds whatever a program launched while ncu looked on. Its launches of one kernel and one
 configuration are *samples*, where their counterparts are as well and they take about as long: they
-become one launch, their mean, which counts as often as both sides ran it. So all behind
-`side_by_side` compares launch with launch, and sums are of everything that was launched. A kernel
-that came or went counts too, unless the kernels with a counterpart are too small a part.
+become one launch, their mean, which counts as often as both sides ran it: where one ran it more
+often, the first of them. Where neither side has the sizes of the other's, they are *rounds* of a
+job, and all together are compared. So sums are of everything that was launched. A kernel that came
+or went counts too, unless the kernels with a counterpart are too small a part.
 
 It is one module because what is paired and what is said of the pairs are one decision.
 """
@@ -16,6 +17,7 @@ from collections import Counter as Bag
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import fsum, gcd, inf, prod
+from operator import attrgetter
 
 from msgspec import structs
 
@@ -24,6 +26,7 @@ from workbench.analysis.aggregate import (
     LaunchPair,
     by_key,
     gaps_of,
+    kernel_seconds,
     multiplied,
     near,
     pair_launches,
@@ -31,11 +34,13 @@ from workbench.analysis.aggregate import (
     weights_of,
 )
 from workbench.analysis.naming import distinctions, of_library, titles
+from workbench.analysis.optional import minus, times
 from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
 from workbench.model import (
     Column,
+    Dim3,
     InstructionTable,
     Launch,
     Metric,
@@ -44,7 +49,7 @@ from workbench.model import (
     Record,
     Spread,
 )
-from workbench.units import count, faster, quantity, span
+from workbench.units import faster, listed, quantity
 
 #: What a launch of one configuration has in common, besides grid, block and dynamic memory.
 _FIXED = (
@@ -56,8 +61,6 @@ _FIXED = (
 )
 
 
-#: Its spread says of which grids a launch is the mean, where they are not one.
-_BLOCKS = "launch__grid_size"
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
 #: All of it is compared where this part of the longer side's time has a counterpart.
@@ -68,7 +71,8 @@ class SideBySide(Record, frozen=True):
     """Two profiles of what is compared, and the launches that only one side has.
 
     `pairs` are the launches that correspond; of several launches that were merged `steady` has
-    what each counter does. `each` are the two profiles with every launch as it ran once.
+    what each counter does; of `rounds` (of pairs) all launches are compared. `each` are the two
+    profiles with every launch as it ran once, `old` and `new` with launches as often as they count.
     `covered` is the part (0-1) of the work of the `longer` side (0 old, 1 new) that has a
     counterpart. Where it is small, `alone` are (side; the launch) the kernels without one: they
     are in neither profile.
@@ -79,6 +83,7 @@ class SideBySide(Record, frozen=True):
     pairs: tuple[LaunchPair, ...]
     each: tuple[Profile, Profile]
     steady: tuple[Mapping[str, Steady], ...] = ()
+    rounds: frozenset[int] = frozenset()
     covered: float = 1.0
     longer: int = 0
     alone: tuple[tuple[int, Launch], ...] = ()
@@ -144,6 +149,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     """Two profiles beside each other, and the positions of every launch's samples."""
     sides = old.launches, new.launches
     groups, twins = _samples(sides)
+    together = _rounds(sides, groups)
     if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
         return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
     each = [
@@ -154,24 +160,31 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     often = [[launch.samples for launch in own] for own in each]
     counts = [Bag(launch.kernel for launch in side) for side in sides]
     steady: list[Mapping[str, Steady]] = [{} for __ in pairs]
+    rounds = set()
     for n, pair in enumerate(pairs):
         if pair.old is not None and pair.new is not None:
             both = each[0][pair.old], each[1][pair.new]
             ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
-            if pair.how != "order" and ran[0] != ran[1]:  # of one kernel more was looked at
+            first, second = groups[0][pair.old], groups[1][pair.new]
+            merged = pair.how == "order" or first in together[0] or second in together[1]
+            if merged and both[0].samples != both[1].samples:
+                rounds.add(n)
+            elif not merged and ran[0] != ran[1]:
+                # Of one kernel more was looked at; what differs is compared in order.
                 fewer = min(both[0].samples, both[1].samples)
                 often[0][pair.old] = often[1][pair.new] = fewer
-            first, second = groups[0][pair.old], groups[1][pair.new]
+                if both[0].config == both[1].config and any(map(_unsteady, both)):
+                    first, second = first[:fewer], second[:fewer]
+                    for side, at, own in ((0, pair.old, first), (1, pair.new, second)):
+                        mean = _mean([sides[side][x] for x in own])
+                        each[side][at] = structs.replace(mean, samples=each[side][at].samples)
             if len(first) > 1 and [twins.get(at) for at in first] == second:
                 launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
     rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
-    unit = gcd(*(n for side in rows for x, n in side if x.profiled)) or 1
+    unit = gcd(*often[0], *often[1]) if len(pairs) == 1 and not rounds else 1
     counted = [
-        [
-            structs.replace(multiplied(x, n // unit), samples=x.samples) if n > unit else x
-            for x, n in side
-        ]
+        [structs.replace(multiplied(x, n // unit), samples=n // unit) for x, n in side]
         for side in rows
     ]
     profiles = [
@@ -184,6 +197,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
         pairs=pairs,
         each=(profiles[2], profiles[3]),
         steady=tuple(steady),
+        rounds=frozenset(rounds),
     )
     return answer, groups
 
@@ -221,6 +235,37 @@ def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
     old = sorted([a for a, __ in group if a is not None] for group in every)
     new = sorted([b for __, b in group if b is not None] for group in every)
     return (list(filter(None, old)), list(filter(None, new))), twins
+
+
+def _unsteady(launch: Launch) -> bool:
+    """Whether samples differ by more than noise: they may have other arguments."""
+    duration = catalog()["duration"]
+    found = spread(launch, duration)
+    return found is not None and left_noise(duration, found.low, found.high)
+
+
+def _rounds(sides: _Both, groups: _Groups) -> _Groups:
+    """Make one group of a kernel's launches of other numbers and sizes, and return these groups.
+
+    They are rounds of one job: none of them stands for one of the other side's.
+    """
+    rounds: _Groups = ([], [])
+    kind_of = attrgetter("profiled", "workload", "kernel", "signature")
+    kinds = [Bag(map(kind_of, side)) for side in sides]
+    for kind in [kind for kind, ran in kinds[0].items() if kinds[1][kind] not in (0, ran)]:
+        sizes: list[list[tuple[list[int], Dim3]]] = [[], []]
+        for side, every, out in zip(sides, groups, sizes, strict=True):
+            first = [(x, side[x[0]]) for x in every]
+            out += [(x, (prod(a.grid + a.block), 1, 1)) for x, a in first if kind_of(a) == kind]
+        lone = [
+            [x for x, size in own if not any(near(size, other) for __, other in others)]
+            for own, others in (sizes, sizes[::-1])
+        ]
+        for every, alone, merged in zip(groups, lone, rounds, strict=True):
+            if all(lone) and max(map(len, lone)) > 1:
+                merged.append(sorted(at for x in alone for at in x))
+                every[:] = sorted([*(x for x in every if x not in alone), merged[-1]])
+    return rounds
 
 
 def _twins(sides: _Both) -> dict[int, int]:
@@ -347,15 +392,12 @@ def _mean(group: Sequence[Launch]) -> Launch:
             continue
         metrics[name] = Metric(value=_mean_of(values), unit=one.unit)
         spreads[name] = _spread(values)
-    blocks = [prod(launch.grid) for launch in group]
-    if len(set(blocks)) > 1:
-        spreads[_BLOCKS] = _spread(blocks)
     absent = {name: why for launch in group for name, why in launch.absent.items()}
     return structs.replace(
         middle,
         index=group[0].index,
         # Of grids that are nearly equal the largest, whichever launch took how long.
-        grid=max((launch.grid for launch in group), key=prod),
+        grid=max((x.grid for x in group if near(x.grid, middle.grid)), key=prod),
         metrics=metrics,
         absent={name: why for name, why in absent.items() if name not in metrics},
         spreads=spreads,
@@ -464,8 +506,6 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 
 #: Why registers and the like are missing where several launches have no partner.
 NO_PAIR = "it is of one kernel, and no kernel is on both sides"
-#: Kernels that are named in a sentence.
-_NAMED = 4
 #: Values of one kernel that are.
 _VALUES = 6
 
@@ -482,9 +522,9 @@ class KernelChange(Record, frozen=True):
     """One kernel on both sides, or on one of them.
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
-    out of the comparison: `alone`). Seconds are of one launch, under the profiler; spreads
-    and `samples` of how many launches it is the mean. `weight` is its part (0-1) of all
-    launches of both sides, by duration, else by instructions.
+    out of the comparison: `alone`). Seconds are of one launch, under the profiler, and of `rounds`
+    of all; spreads and `samples` of how many launches it is the mean. `weight` is its part (0-1) of
+    all launches of both sides, by duration, else by instructions.
     """
 
     name_old: str
@@ -499,8 +539,8 @@ class KernelChange(Record, frozen=True):
     moved: bool
     weight: float
     alone: bool
+    rounds: bool
     values: tuple[KernelValue, ...]
-    grids: tuple[str, str] = ("", "")  # ``2,046 to 2,048`` blocks, where they are not one
 
     @property
     def matched(self) -> bool:
@@ -514,22 +554,34 @@ class KernelChange(Record, frozen=True):
         return " → ".join(names)
 
     @property
+    def uneven(self) -> bool:
+        """Whether one side ran it more often, and only as many launches are compared."""
+        return self.matched and not self.rounds and self.samples[0] != self.samples[1]
+
+    @property
+    def times(self) -> str:
+        """``3× → 1×``, ``8× → 4× in all``; "" of one launch and one."""
+        often = " → ".join(f"{n}×" for n in dict.fromkeys(self.samples) if n)
+        text = _("{often} in all") if self.rounds else "{often}"
+        return text.format(often=often) if max(self.samples) > 1 else ""
+
+    @property
     def change_s(self) -> float | None:
         """Seconds that a launch takes more; None where a side has none."""
-        if not self.matched or self.old_s is None or self.new_s is None:
-            return None
-        return self.new_s - self.old_s
+        return minus(self.new_s, self.old_s)
+
+
+#: A launch of either side, and the number of their pair.
+_Compared = tuple[Launch | None, Launch | None, int | None]
 
 
 def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
     """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
-    rows: list[tuple[Launch | None, Launch | None, LaunchPair | None]] = []
-    steady: list[Mapping[str, Steady]] = []
+    rows: list[_Compared] = []
     for n, pair in enumerate(both.pairs):
         a, b = pair.of(*both.each)
         if any(x is not None and x.profiled for x in (a, b)):
-            rows.append((a, b, pair))
-            steady.append(both.steady[n] if both.steady else {})
+            rows.append((a, b, n))
     rows += [(None, x, None) if side else (x, None, None) for side, x in both.alone]
     names = iter(titles([x for a, b, __ in rows for x in (a, b) if x is not None]))
     called = [
@@ -540,10 +592,10 @@ def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
     whole = [sum(own) or 1.0 for own in loads]
     return tuple(
         _change(
+            both,
             row,
             _sides_named(called[n], row[0], row[1]),
             (loads[0][n] / whole[0] + loads[1][n] / whole[1]) / 2,
-            steady[n] if n < len(steady) else {},
         )
         for n, row in enumerate(rows)
     )
@@ -568,16 +620,19 @@ def _loads(launches: Sequence[Launch | None]) -> list[float]:
 
 
 def _change(
-    row: tuple[Launch | None, Launch | None, LaunchPair | None],
-    names: tuple[str, str],
-    weight: float,
-    steady: Mapping[str, Steady],
+    both: SideBySide, row: _Compared, names: tuple[str, str], weight: float
 ) -> KernelChange:
-    a, b, pair = row
+    a, b, n = row
+    pair = both.pairs[n] if n is not None else None
+    steady = both.steady[n] if n is not None and both.steady else {}
+    rounds = n in both.rounds
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
     before, after = (spread(x, duration) if x is not None else None for x in (a, b))
+    if rounds:
+        seconds = [times(s, x.samples if x else 0) for s, x in zip(seconds, (a, b), strict=True)]
+        before = after = None
     ratio = next((steady[name] for name in duration.names if name in steady), None)
     moved = (
         seconds[0] is not None
@@ -597,16 +652,9 @@ def _change(
         moved=moved,
         weight=weight,
         alone=pair is None,
+        rounds=rounds,
         values=_values(a, b) if a is not None and b is not None else (),
-        grids=(_grids(a), _grids(b)),
     )
-
-
-def _grids(launch: Launch | None) -> str:
-    found = launch.spreads.get(_BLOCKS) if launch is not None else None
-    if found is None or found.low == found.high:
-        return ""
-    return _("{low} to {high}").format(low=count(int(found.low)), high=count(int(found.high)))
 
 
 def _of_one_kernel() -> list[Counter]:
@@ -633,7 +681,8 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     matched = [change for change in changes if change.matched]
     moved = [change for change in matched if change.moved and change.change_s is not None]
     if moved:
-        return max(moved, key=lambda change: abs(change.change_s or 0.0) * min(change.samples))
+        often = [1 if change.rounds else min(change.samples) for change in moved]
+        return moved[max(range(len(moved)), key=lambda n: often[n] * abs(moved[n].change_s or 0.0))]
     return max(matched, key=lambda change: change.weight, default=None)
 
 
@@ -642,78 +691,32 @@ def of_no_pair() -> dict[str, Missing]:
     return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}
 
 
-def total_seconds(changes: Sequence[KernelChange]) -> tuple[float, float] | None:
-    """Of all launches of each side, as often as they ran; None where one has no duration."""
-    old = [None if c.old_s is None else c.old_s * c.samples[0] for c in changes if c.samples[0]]
-    new = [None if c.new_s is None else c.new_s * c.samples[1] for c in changes if c.samples[1]]
-    if None in old or None in new or not old or not new:
-        return None
-    return sum(filter(None, old)), sum(filter(None, new))
-
-
 # --- in words -----------------------------------------------------------------------
 
 
-def launch_words(changes: Sequence[KernelChange], labels: tuple[str, str]) -> tuple[str, ...]:
+def launch_words(
+    changes: Sequence[KernelChange], labels: tuple[str, str], sides: tuple[Profile, Profile]
+) -> tuple[str, ...]:
     """Sentences about how launches were compared; none for one launch against one."""
-    return (*_sampled(changes), *_on_one_side(changes, labels))
+    return (*_sampled(changes, sides), *_on_one_side(changes, labels))
 
 
-def _sampled(changes: Sequence[KernelChange]) -> list[str]:
-    repeated = [c for c in changes if c.matched and c.samples != (1, 1)]
-    unequal = [c for c in repeated if c.samples[0] != c.samples[1]]
-    if not repeated:
-        return []
-    if not unequal:
-        both = _("{plural} on both sides{of}")
-        said = _with_more(repeated, lambda c: both.format(plural=_plural(c), of=_of(c, changes)))
-        return [_("{said}{more}: compared per launch, by their means.").format(**said)]
-    total, totals = "", total_seconds([c for c in changes if c.matched])
-    if totals is not None:
-        total = _("; in total {totals_0} → {totals_1}").format(
-            totals_0=quantity(totals[0], "s"), totals_1=quantity(totals[1], "s")
-        )
-
-    def each(c: KernelChange) -> str:
-        return _("{plural} before{range}, {samples_1} after{range2}{of}").format(
-            plural=_plural(c),
-            range=_range(c, 0),
-            samples_1=c.samples[1],
-            range2=_range(c, 1),
-            of=_of(c, changes),
-        )
-
-    said = _with_more(unequal, each)
-    return [_("{said}{more}: compared per launch{total}.").format(**said, total=total)]
-
-
-def _with_more(
-    changes: Sequence[KernelChange], words: Callable[[KernelChange], str]
-) -> dict[str, str]:
-    """What is `said` of the first kernels, and how many `more` there are."""
-    left = len(changes) - _NAMED
-    more = _(", and {named} more kernels").format(named=left) if left > 0 else ""
-    return {"said": _(", ").join(map(words, changes[:_NAMED])), "more": more}
-
-
-def _range(change: KernelChange, side: int) -> str:
-    """`` (406 µs to 408 µs)``: how far samples lay apart; "" where they read the same."""
-    found = change.spreads[side]
-    if found is None or found.n < 2:
-        return ""
-    return f" ({span(quantity(found.low, 's'), quantity(found.high, 's'))})"
-
-
-def _of(change: KernelChange, changes: Sequence[KernelChange]) -> str:
-    grids = " → ".join(dict.fromkeys(filter(None, change.grids)))
-    of = _(" of {name}").format(name=change.name) if len(changes) > 1 else ""
-    return _("{of} in grids of {grids} blocks").format(of=of, grids=grids) if grids else of
-
-
-def _plural(change: KernelChange) -> str:
-    """The launches of the old side."""
-    n = change.samples[0]
-    return ngettext("{n} launch", "{n} launches", n).format(n=n)
+def _sampled(changes: Sequence[KernelChange], sides: tuple[Profile, Profile]) -> list[str]:
+    repeated = [c for c in changes if c.matched and c.samples != (1, 1) and not c.rounds]
+    uneven = [c for c in repeated if c.uneven]
+    each = _("{n} before, {samples_1} after{of}") if uneven else _("{n} on both sides{of}")
+    of = _(" of {name}") if len(changes) > 1 else ""
+    plural = [ngettext("{n} launch", "{n} launches", c.samples[0]) for c in uneven or repeated]
+    said = listed([
+        each.format(n=n.format(n=c.samples[0]), samples_1=c.samples[1], of=of.format(name=c.name))
+        for n, c in zip(plural, uneven or repeated, strict=True)
+    ])  # fmt: skip
+    totals = [kernel_seconds(side) for side in sides]
+    if not uneven or not all(totals):
+        return [_("{said}: compared per launch, by their means.").format(said=said)] if said else []
+    old, new = (quantity(seconds, "s") for seconds in totals)
+    text = _("{said}: compared per launch; in total {old} → {new}.")
+    return [text.format(said=said, old=old, new=new)]
 
 
 def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> list[str]:
@@ -722,16 +725,12 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
         lone = [c for c in changes if not c.matched and bool(c.samples[side])]
         if not lone:
             continue
-        said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)[:_NAMED]]
-        rest = _(" and {named} more").format(named=len(lone) - _NAMED) if len(lone) > _NAMED else ""
+        said = [_timed(c, side) for c in sorted(lone, key=lambda c: -c.weight)]
         tail = _(", which is not part of the comparison") if all(c.alone for c in lone) else ""
         if tail and len(lone) > 1:
             tail = _(", which are not part of the comparison")
-        out.append(
-            _("Launched by {label} only: {said}{rest}{tail}.").format(
-                label=label, said=_(", ").join(said), rest=rest, tail=tail
-            )
-        )
+        text = _("Launched by {label} only: {said}{tail}.")
+        out.append(text.format(label=label, said=listed(said), tail=tail))
     return out
 
 
@@ -749,11 +748,11 @@ def partial_words(
     shared = sorted((c for c in changes if c.matched), key=lambda c: -c.weight)
     words = _(
         "Only {share} of the time of {label} is in kernels of both sides: no speed-up of the whole "
-        "is given. Compared: {said}{more}."
+        "is given. Compared: {said}."
     ).format(
         share=quantity(100 * both.covered, "%"),
         label=labels[both.longer],
-        **_with_more(shared, each),
+        said=listed(list(map(each, shared))),
     )
     return " ".join((words, *_on_one_side(changes, labels)))
 
@@ -767,25 +766,20 @@ def _timed(change: KernelChange, side: int) -> str:
 def values_words(change: KernelChange) -> str:
     """``gemm: registers per thread 64 → 62``; "" where nothing of the kernel differs."""
     said = []
-    for value in change.values[:_VALUES]:
+    for value in change.values:
         counter = catalog()[value.id]
         title = counter.title[:1].lower() + counter.title[1:]
         old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
         said.append(f"{title} {old} → {new}")
-    more = (
-        _(" and {values} more").format(values=len(change.values) - _VALUES)
-        if len(change.values) > _VALUES
-        else ""
-    )
-    return f"{change.name}{_(': ')}{_(', ').join(said)}{more}" if said else ""
+    return f"{change.name}{_(': ')}{listed(said, _VALUES)}" if said else ""
 
 
-def kernel_words(change: KernelChange) -> str:
-    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name."""
+def kernel_words(change: KernelChange, more: str | None = None) -> str:
+    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name. `more` as of `faster`."""
     if change.old_s is None or change.new_s is None or not min(change.old_s, change.new_s) > 0:
         return change.name
     ratio = change.old_s / change.new_s
-    said = faster(ratio) if change.moved else _("equally fast within the noise")
+    said = faster(ratio, more) if change.moved else _("equally fast within the noise")
     times = f"{quantity(change.old_s, 's')} → {quantity(change.new_s, 's')}"
     return _("{kernel} {times}, {speed}").format(kernel=change.name, times=times, speed=said)
 
@@ -814,19 +808,20 @@ def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool
     )
 
 
-def kernel_rows(kernels: Sequence[KernelChange]) -> list[tuple[str, ...]]:
+def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> list[tuple[str, ...]]:
     """What became of each kernel, as text under `KERNELS_HEAD`; none where nothing is told."""
     if not tells(kernels):
         return []
     rows = []
     for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):
-        change = kernel_words(kernel).rpartition(_(", "))[2] if kernel.change_s is not None else ""
+        timed = kernel.change_s is not None
+        change = kernel_words(kernel, more and "").rpartition(_(", "))[2] if timed else ""
         if not kernel.matched:
             change = _("removed") if kernel.samples[0] else _("added")
         rows.append(
             (
                 kernel.name,
-                " → ".join(dict.fromkeys(str(n) for n in kernel.samples if n)),
+                kernel.times or "1",
                 *(quantity(seconds, "s") for seconds in (kernel.old_s, kernel.new_s)),
                 change,
                 values_words(kernel).removeprefix(kernel.name + _(": ")),

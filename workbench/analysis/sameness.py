@@ -27,14 +27,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import (
-    COMPILED,
-    LADDER,
-    Recent,
-    likeness,
-    main_launch,
-    value_of,
-)
+from workbench.analysis.aggregate import COMPILED, LADDER, Recent, main_launch, value_of
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.roofline import (
     Amounts,
@@ -54,7 +47,7 @@ from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.sass import OPCODES, matrix_product, opcode_of, product_operations
-from workbench.units import joined, listed, quantity, several
+from workbench.units import factor, joined, listed, quantity, several
 
 Kind = Literal[
     "same-code",
@@ -67,6 +60,7 @@ Kind = Literal[
     "input",
     "size",
     "precision",
+    "kernels",
 ]
 
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
@@ -97,7 +91,12 @@ _HEADS = {
     "devices": N_("Two devices"),
     "launches": N_("Only the set of launches differs"),
     "same-code": N_("Identical machine code"),
+    "kernels": N_("Other kernels"),
 }
+#: Kinds that leave the ratio of times what it is.
+_RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
+#: And where it may be the same.
+_ASIDES = {"size": N_("Other amount of data"), "kernels": _HEADS["kernels"]}
 #: Bits of significance of every format, and how its operations are called.
 _FORMATS = {
     "float64": (53, N_("float64 operations")),
@@ -127,12 +126,19 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 class Doubt(Record, frozen=True):
     """One reason why the two sides may not be compared as the same work, in words.
 
-    `certain` is false where a better algorithm could look the same.
+    `certain` is false where a better algorithm could look the same. `more` says how much more
+    there is to do: ``84.0× the operations``.
     """
 
     kind: Kind
     words: str
     certain: bool = True
+    more: str = ""
+
+    @property
+    def unlike(self) -> bool:
+        """Whether neither side is the faster one: there was more, or less, to do."""
+        return self.kind == "size" or (self.certain and self.kind not in _RATIOS)
 
 
 def doubts(
@@ -154,7 +160,8 @@ def doubts(
     if same:
         found += _of_one_code(sides, apart=apart is not None, debug=found[0] is not None)
     else:
-        found.append(_other_launches(sides, codes, labels) or _by_amount(sides, labels))
+        launched = _other_launches(sides, codes, labels)
+        found += [launched] if launched is not None else _by_amount(sides, labels)
         both = side_by_side(old, new)
         found.append(_precision((both.old, both.new)))
     return tuple(doubt for doubt in found if doubt is not None)
@@ -182,10 +189,10 @@ def precision_words(found: Iterable[Doubt]) -> str:
     )
 
 
-def data_words(found: Iterable[Doubt]) -> str:
-    """``Other amount of data: 8.39 MB → 4.19 MB loaded, …``, to stand before any praise; or ""."""
-    said = (d.words for d in found if d.kind == "size" and not d.certain)
-    return "".join(_("Other amount of data: {words}.").format(words=words) for words in said)
+def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
+    """Heads and sentences to stand before any praise: ``Other amount of data: 8.39 MB → …``."""
+    heads = ((_(_ASIDES[d.kind]), d) for d in found if d.kind in _ASIDES and not d.certain)
+    return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
 
 
 # --- builds ------------------------------------------------------------------------
@@ -324,7 +331,7 @@ def _of_one_code(
             words = _("the same machine code ran on another size ({amounts} {what})").format(
                 amounts=_moved(amounts, unit), what=what
             )
-            yield Doubt(kind="size", words=words)
+            yield Doubt(kind="size", words=words, more=_more(amounts, unit))
             return
     if not alike or debug or ran is None or ran.changed < 1 + _SAME_INSTRUCTIONS:
         return
@@ -340,7 +347,8 @@ def _of_one_code(
         "the same machine code, launched alike, executed {old} × the "
         "instructions: another input{piece}"
     ).format(old=quantity(new / old), piece=piece)
-    yield Doubt(kind="input", words=words)
+    more = _("{factor} the instructions").format(factor=factor(new / old))
+    yield Doubt(kind="input", words=words, more=more)
 
 
 _seconds = partial(value_of, counter="duration")
@@ -351,7 +359,7 @@ _dram_bytes = partial(value_of, counter="dram_bytes")
 # --- amounts -----------------------------------------------------------------------
 
 
-def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
+def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doubt | None]:
     operations, stored = amounts_of(sides, operations_of), amounts_of(sides, stored_bytes)
     one = [(side.study, side.problem, side.parameters) for side in sides]
     found = (
@@ -359,18 +367,19 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt
         or _nothing_loaded(sides, labels)
         or _vanished(sides, operations, stored, labels)
     )
-    if found is None and not (one[0] == one[1] and all(one[0])):
-        data = _data(sides, stored)
-        same = any(amounts.changed < _AS_MUCH for amounts in data)
-        least = math.inf if same else _OTHER_SIZE if data else _WIDEST
-        found = (
-            (None if same else _other_size(sides, operations, stored))
-            or _other_launch(sides, least, labels)
-            # Counterparts of a program do one job.
-            or (None if labels[0].startswith("@") else _other_kernel(sides))
-            or _other_data(sides, operations)
-        )
-    return found
+    if found is not None or (one[0] == one[1] and all(one[0])):
+        return [found]
+    data = _data(sides, stored)
+    same = any(amounts.changed < _AS_MUCH for amounts in data)
+    least = math.inf if same else _OTHER_SIZE if data else _WIDEST
+    found = (
+        (None if same else _other_size(sides, operations, stored))
+        or _other_launch(sides, least, labels)
+        or _other_data(sides, operations)
+    )
+    # Counterparts of a program do one job, and versions of a study.
+    one_job = labels[0].startswith("@") or all(side.study for side in sides)
+    return [found, None if one_job else _other_kernels(sides, operations, stored)]
 
 
 def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
@@ -393,8 +402,8 @@ def _other_launch(
     """The kernel that takes most of the time, of more or fewer threads that do as much each.
 
     Threads that take over the work of others execute more, but for what they move: a thread loads
-    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size. As
-    many threads may also have left the work undone.
+    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size; in
+    one build more threads may do more each. As many threads may also have left the work undone.
     """
     old, new = (main_launch(side) for side in sides)
     if old is None or new is None or old.kernel != new.kernel:
@@ -403,22 +412,26 @@ def _other_launch(
     each = over(over(_instructions(new), _instructions(old)), more)
     if not more or not each:
         return None
-    if max(more, 1 / more) >= least and max(each, 1 / each) <= _AS_MUCH:
+    much = max(each, 1 / each) <= _AS_MUCH or (_one_build(old, new) and (each > 1) == (more > 1))
+    if max(more, 1 / more) >= least and much:
         words = _(
             "another size: {dotted} → {dotted2}, {more} × the threads, and each "
-            "executes {each} × the instructions{a_piece}"
+            "executes {each} × the instructions"
         ).format(
             dotted=_dotted(old),
             dotted2=_dotted(new),
             more=quantity(more),
             each=quantity(each),
-            a_piece=_a_piece(old, new),
         )
-        return Doubt(kind="size", words=words)
+        read = amounts_of(sides, partial(value_of, counter="dram_read_bytes"))
+        did = _("{factor} the instructions").format(factor=factor(more * each))
+        did = _more(read, "byte") if read is not None and min(read.once) > 0 else did
+        return Doubt(kind="size", words=words, more=did)
     # What a matrix unit does in one instruction took hundreds.
     used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
     few = min(each, 1 / each)
-    if more != 1 or few > _VANISHED or any(share is None or share >= 1.0 for share in used):
+    debug = len({*map(_built_for_debugging, sides)}) == 2  # which says where instructions went
+    if more != 1 or few > _VANISHED or debug or any(x is None or x >= 1.0 for x in used):
         return None
     words = _(
         "{idle} executes {min} of the other side's instructions in as many "
@@ -428,19 +441,36 @@ def _other_launch(
     return Doubt(kind="arithmetic", words=words)
 
 
-def _other_kernel(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """One kernel in the place of another that moves more or fewer bytes: perhaps other work."""
-    launches = [measured(side) for side in sides]
-    named = [{launch.kernel for launch in side} for side in launches]
-    if list(map(len, named)) != [1, 1] or likeness(launches[0][0], launches[1][0]):
+def _one_build(old: Launch, new: Launch) -> bool:
+    """Whether registers, shared memory and blocks say that one code was launched."""
+    built = [
+        (x.signature, x.block, *(x.metrics.get(name) for name in _RESOURCES)) for x in (old, new)
+    ]
+    return built[0] == built[1] and None not in built[0]
+
+
+def _other_kernels(
+    sides: tuple[Profile, Profile], operations: Amounts | None, stored: Amounts | None
+) -> Doubt | None:
+    """Kernels of other names in the place of all that were: perhaps other work.
+
+    One that does as many operations and stores as much does the same. Several that do more or less
+    of both do other work.
+    """
+    launches = [sorted(measured(side), key=lambda x: -(_seconds(x) or 0.0)) for side in sides]
+    named = [list(dict.fromkeys(launch.kernel for launch in own)) for own in launches]
+    one = list(map(len, named)) == [1, 1]
+    found = {pair.how for pair in side_by_side(*sides).pairs}
+    if not all(named) or (not one and found & {"signature", "name", "renamed"}):
         return None
-    moved = amounts_of(sides, _dram_bytes)
-    if moved is None or moved.changed < _OTHER_SIZE:
+    if one and len({re.sub(r"\d+", "", own[0]) for own in named}) == 1:  # numbered
         return None
-    words = _("another kernel, {old} → {new}, with {moved} of device memory").format(
-        old=launches[0][0].kernel, new=launches[1][0].kernel, moved=_moved(moved, "byte")
-    )
-    return Doubt(kind="size", words=words, certain=False)
+    words = " → ".join(listed(own) for own in named)
+    known = [each for each in (operations, stored) if each is not None]
+    if not (one and len(known) == 2 and all(_close(*each.once, _AGREE) for each in known)):
+        words = _("{words}; whether they do the same work is not in the report").format(words=words)
+    other = len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
+    return Doubt(kind="kernels", words=words, certain=other and not one)
 
 
 def _dotted(launch: Launch) -> str:
@@ -450,32 +480,21 @@ def _dotted(launch: Launch) -> str:
     )
 
 
-def _a_piece(old: Launch, new: Launch) -> str:
-    """``; it takes 0.890 × the time a block``: the ratio of times by what both sides have."""
-    time = over(value_of(new, "duration"), value_of(old, "duration"))
-    pieces = [
-        (over(time, over(float(math.prod(new.grid)), float(math.prod(old.grid)))), "block"),
-        (over(time, over(_threads(new), _threads(old))), "thread"),
-        (over(time, over(value_of(new, "dram_bytes"), value_of(old, "dram_bytes"))), "byte"),
-        (over(time, over(operations_of(new), operations_of(old))), "operation"),
-    ]
-    if old.block == new.block:
-        pieces.pop(1)  # as of a block
-    told = [f"{quantity(ratio)} × a {what}" for ratio, what in pieces if ratio]
-    return _("; of the time it takes {told}").format(told=listed(told)) if told else ""
-
-
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
     """What lanes load and memory moves for them, changed alike: less data, or read once less.
 
-    Where no lane is known, what memory reads, what it writes and the instructions did.
+    Where no lane is known, what memory reads, what it writes and the instructions did; in one build
+    that was launched alike, its traffic.
     """
-    text, shown = _("{data} loaded, {ratio} × as much{piece}"), amounts_of(sides, loaded_bytes)
+    text, shown = _("{data} loaded, {ratio} × as much"), amounts_of(sides, loaded_bytes)
     every = [shown, amounts_of(sides, _dram_bytes)]
     if shown is None:
-        text, shown = _("{data} of device memory, {ratio} × as much{piece}"), every[1]
+        text, shown = _("{data} of device memory, {ratio} × as much"), every[1]
         counters = "dram_read_bytes", "dram_write_bytes", "instructions"
         every = [amounts_of(sides, partial(value_of, counter=name)) for name in counters]
+        first, second = (main_launch(side) for side in sides)
+        if first is not None and second is not None and first.config == second.config:
+            every[:2] = [shown] if None in every and _one_build(first, second) else every[:2]
     amounts = [each for each in every if each is not None and min(each.once) > 0]
     if shown is None or len(amounts) < len(every):
         return None
@@ -490,14 +509,8 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         return None
     if not all(_close(ratio, ratios[0], _ALIKE) for ratio in ratios):
         return None
-    each = over(over(*(each_once(side, _seconds) for side in reversed(sides))), ratios[0])
-    piece = (
-        _("; a byte takes {each} × the time").format(each=quantity(each))
-        if each is not None
-        else ""
-    )
-    words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]), piece=piece)
-    return Doubt(kind="size", words=words, certain=False)
+    words = text.format(data=_moved(shown, "byte"), ratio=quantity(ratios[0]))
+    return Doubt(kind="size", words=words, certain=False, more=_more(shown, "byte"))
 
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
@@ -603,7 +616,7 @@ def _other_size(
     words = _("another size: {first} {second}, {stored} stored").format(
         first=_moved(first, unit), second=second, stored=_moved(stored, "byte")
     )
-    return Doubt(kind="size", words=words)
+    return Doubt(kind="size", words=words, more=_more(first, unit))
 
 
 # --- formats of numbers --------------------------------------------------------------
@@ -620,11 +633,12 @@ def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
     if old is None or new is None:
         return _tensor_cores(sides)
     whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
+    # Of a larger problem all formats have more: a format went where its share did as well.
     shifted = [
         name
         for name in _FORMATS
-        for a, b, total in ((old[name], new[name], whole[0]), (new[name], old[name], whole[1]))
-        if a and a >= _OF_OPERATIONS * total and b <= _VANISHED * a
+        for a, b, n, m in ((old[name], new[name], *whole), (new[name], old[name], *whole[::-1]))
+        if a and a >= _OF_OPERATIONS * n and b <= _VANISHED * a * min(m / n, 1.0)
     ]
     # Float32 alone that comes or goes is an index, or an epilogue.
     if not all(whole) or not {*shifted} - {"float32"}:
@@ -717,6 +731,11 @@ def _tensor_cores(sides: tuple[Profile, Profile]) -> Doubt | None:
     left = _("products left the tensor cores ({old} → {new} of their peak)")
     words = (came if old < 1.0 else left).format(old=quantity(old, "%"), new=quantity(new, "%"))
     return Doubt(kind="precision", words=words)
+
+
+def _more(amounts: Amounts, unit: str) -> str:
+    text = _("{factor} the data") if unit else _("{factor} the operations")
+    return text.format(factor=factor(amounts.once[1] / amounts.once[0]))
 
 
 def _moved(amounts: Amounts, unit: str = "") -> str:

@@ -32,12 +32,12 @@ from workbench.analysis.launches import (
     speaking,
 )
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.optional import minus, total
-from workbench.analysis.sameness import data_words, headline, precision_words
+from workbench.analysis.optional import minus, times, total
+from workbench.analysis.sameness import asides, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import catalog
-from workbench.language import N_, _, ngettext
+from workbench.language import N_, _
 from workbench.model import Number, Record
 from workbench.units import (
     capital,
@@ -389,17 +389,18 @@ def tell(
             return joined([head, _speed(comparison)])
         if kinds == {"devices"}:
             return joined([head, _speed(comparison), *_limits(comparison, cause)])
-        return joined([head, precise])
+        one = len(comparison.kernels) == 1  # of several it may be that of one which is the same
+        limit = _limit(cause.limit_old, cause.limit_new) if one else ""
+        return joined([head, precise, comparison.partial, limit])
     clauses = [
         precise,
-        data_words(cause.doubts),
+        *(words for __, words in asides(cause.doubts)),
         # Where there is no time, what was counted comes first; the head of a step says so as well.
         comparison.partial
-        or ("" if comparison.speed is None and cause.proofs else _speed(comparison)),
+        or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
         _set_of_kernels(comparison),
         _by_kernel(comparison),
-        _one_without_the_other(comparison),
     ]
     speed = comparison.speed
     alone = comparison.profiler_alone
@@ -453,18 +454,21 @@ def lines_of(hunk: Hunk) -> str:
     return _("old {lines}").format(lines=lines_named(hunk.old))
 
 
-def _speed(comparison: Comparison) -> str:
+def _speed(comparison: Comparison, more: str | None = None) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
-    words = "" if speed is None else faster(speed.speedup)
+    words = "" if speed is None else faster(speed.speedup, more and "")
     # Of a program few launches are looked at, which are not its time.
-    launches = comparison.new.of_program
+    launches = comparison.new.of_program or any(one.uneven for one in comparison.kernels)
     counted, time = comparison["instructions"].delta is not None, comparison["duration"]
     still = counted and not any(each.moved for each in comparison.counters)
     if speed is None and still and time.old is time.new is None:
         text = _("Nothing that was counted moved from {old} to {new}.")
     elif speed is None:
         text = _("{old} and {new} do not both have a time.")
+    elif more is not None:
+        takes = _("{new} takes {words} of {old}.")
+        text = _("Under the profiler {new} takes {words} of {old}.") if speed.profiled else takes
     elif speed.moved and speed.profiled and launches:
         text = _("Under the profiler these launches of {new} are {words} than those of {old}.")
     elif speed.profiled and launches:
@@ -533,8 +537,8 @@ def _set_of_kernels(comparison: Comparison) -> str:
     much = max(abs(part or 0.0) for part in parts) >= _UNEXPLAINED * max(duration.old, duration.new)
     if not mostly and not (foreign and much):
         return ""
-    gone = _functions([(one.name_old, one.old_s) for one in apart if one.old_s])
-    come = _functions([(one.name_new, one.new_s) for one in apart if one.new_s])
+    gone = _functions([(one.name_old, s) for one in apart if (s := _taken(one, 0))])
+    come = _functions([(one.name_new, s) for one in apart if (s := _taken(one, 1))])
     said = [
         text.format(kernels=listed(names, _SEEN))
         for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
@@ -543,44 +547,37 @@ def _set_of_kernels(comparison: Comparison) -> str:
     if not mostly:
         text = _("The set of kernels differs as well: {kernels}.")
     elif any(one.matched for one in comparison.kernels):
-        text = _("Most of it is in the set of kernels: {kernels}.")
+        text = _("Most of it is in the set of kernels: {kernels}; all others take {old} → {new}.")
     # Of more than are named the words say how many there are.
     elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
         text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
     else:
         text = _("The set of kernels changed: {kernels}.")
-    return text.format(gone=len(gone), come=len(come), kernels=_(", ").join(said))
+    whole = duration.old, duration.new
+    rest = [minus(whole[n], total(_taken(one, n) for one in apart)) for n in (0, 1)]
+    old, new = (quantity(seconds, "s") for seconds in rest)
+    kernels = _(", ").join(said)
+    return text.format(gone=len(gone), come=len(come), kernels=kernels, old=old, new=new)
 
 
 def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
     """Each function once, with the time of all its configurations."""
-    times: dict[str, list[float]] = defaultdict(list)
+    taken: dict[str, list[float]] = defaultdict(list)
     for name, seconds in kernels:
-        times[name.partition(" grid ")[0]].append(seconds)
+        taken[name.partition(" grid ")[0] if len(kernels) > 1 else name].append(seconds)
     several_of = _("{name} ({time} in {n} configurations)")
     return [
         (several_of if len(own) > 1 else "{name} ({time})").format(
             name=name, time=quantity(sum(own), "s"), n=len(own)
         )
-        for name, own in times.items()
+        for name, own in taken.items()
     ]
 
 
 def _taken(kernel: KernelChange, side: int) -> float | None:
-    """Seconds that a kernel took on a side; 0 where it was not there."""
-    return (kernel.old_s, kernel.new_s)[side] if (kernel.old, kernel.new)[side] is not None else 0.0
-
-
-def _one_without_the_other(comparison: Comparison) -> str:
-    """A time that moved without a counter, or counters without the time."""
-    number = sum(delta.moved for delta in comparison.counters if delta.id != "duration")
-    speed = comparison.speed
-    if speed is None or speed.moved == bool(number) or comparison.profiler_alone:
-        return ""
-    if speed.moved:
-        return _("No counter moved with it.")
-    text = ngettext("{n} counter moved nevertheless.", "{n} counters moved nevertheless.", number)
-    return text.format(n=number)
+    """Seconds that a kernel took on a side, as often as it counts; 0 where it was not there."""
+    often = kernel.samples[side]
+    return times((kernel.old_s, kernel.new_s)[side], often) if often else 0.0
 
 
 def _nothing(comparison: Comparison) -> str:
@@ -881,12 +878,12 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
             return (doubt, *end)
         begin = [limit_stop(cause.limit_old, "")] if cause.limit_old is not None else []
         here = [limit_stop(new)] if new is not None else []
-        return (*begin, doubt, *_time_stop(comparison), *here)
+        return (*begin, doubt, *_time_stop(comparison, cause), *here)
     out = []
     if precision_words(cause.doubts):
         out.append(Stop(text=_("other precision"), kind="doubt"))
-    if data_words(cause.doubts):
-        out.append(Stop(text=_("other amount of data"), kind="doubt"))
+    for head, __ in asides(cause.doubts):
+        out.append(Stop(text=head[:1].lower() + head[1:], kind="doubt"))
     if cause.proofs and (comparison.speed is None or comparison.speed.moved):
         proof = cause.proofs[0]
         where = where_of(proof, attribution.hunks)
@@ -913,7 +910,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         if stall is not None:
             text = f"{stall_words(stall.stall)} {signed(stall.delta_s, 's')}"
             out.append(Stop(text=text, counter=stall.stall, kind="stall"))
-    return (*out, *_time_stop(comparison), *end)
+    return (*out, *_time_stop(comparison, cause), *end)
 
 
 def line(stops: tuple[Stop, ...]) -> str:
@@ -921,13 +918,13 @@ def line(stops: tuple[Stop, ...]) -> str:
     return " → ".join(stop.text for stop in stops)
 
 
-def _time_stop(comparison: Comparison) -> tuple[Stop, ...]:
+def _time_stop(comparison: Comparison, cause: Cause) -> tuple[Stop, ...]:
     speed = comparison.speed
     if speed is None:
         return ()
-    if not speed.moved:
-        return (Stop(text=_("equally fast"), counter="duration", kind="time"),)
-    return (Stop(text=faster(speed.speedup), counter="duration", kind="time"),)
+    told = speed.moved or cause.more is not None
+    text = faster(speed.speedup, cause.more) if told else _("equally fast")
+    return (Stop(text=text, counter="duration", kind="time"),)
 
 
 def limit_stop(limit: Limit, when: str = "now ") -> Stop:

@@ -105,6 +105,11 @@ class Cause(Record, frozen=True):
         """Whether it is certain that the two did not do the same; in fewer bits it is the same."""
         return any(doubt.certain and doubt.kind != "precision" for doubt in self.doubts)
 
+    @property
+    def more(self) -> str | None:
+        """How much more there is to do, or "", where neither side is the faster one; else None."""
+        return max((x.more for x in self.doubts if x.unlike), key=bool, default=None)
+
 
 def find_cause(
     old: Profile,

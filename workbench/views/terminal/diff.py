@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches import NO_PAIR, KernelChange, tells, values_words
+from workbench.analysis.launches import KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING
@@ -124,12 +124,13 @@ def diff_view(
         parts += notes_block([words.format(n=count(n))])
     else:
         parts += block
-    parts += [Text(), _time(comparison), *(words_view(step.story) if step else ())]
+    more = step.story.cause.more if step else None
+    parts += [Text(), _time(comparison, more), *(words_view(step.story) if step else ())]
     moved = [delta for delta in comparison.counters if delta.moved]
     shown: Sequence[Delta] = moved
     if everything:
         shown = [delta for delta in comparison.counters if delta.verdict != "missing"]
-    kernels = _kernels(comparison, width, _FEW_KERNELS if brief else _KERNELS)
+    kernels = _kernels(comparison, width, _FEW_KERNELS if brief else _KERNELS, more)
     extras = (_verdicts if brief else verdicts_view)(step.story) if step else []
     parts, late_notes = Drawn.all(parts, width), Drawn.all(block if late else [], width)
     kernels, extras = Drawn.all(kernels, width), Drawn.all(extras, width)
@@ -186,16 +187,16 @@ def _provenance(comparison: Comparison) -> str:
     )
 
 
-def _time(comparison: Comparison) -> RenderableType:
+def _time(comparison: Comparison, more: str | None) -> RenderableType:
     speed, time = comparison.speed, comparison.time
     if speed is None:
         no_time = _("No time: neither a timing nor a duration on both sides")
         return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
     speedup = speed.speedup
     label, style = _("as fast"), "bold"
-    if speed.moved:
-        label = faster(speedup)
-        style = f"bold {GOOD if speedup >= 1 else BAD}"
+    if speed.moved or more is not None:
+        label = faster(speedup, more)
+        style = style if more is not None else f"bold {GOOD if speedup >= 1 else BAD}"
     text = Text().append(label, style=style)
     text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
     note = _("under the profiler; no time is recorded")
@@ -205,19 +206,23 @@ def _time(comparison: Comparison) -> RenderableType:
     return text.append(f"  {note}", style=DIM)
 
 
-def _kernels(comparison: Comparison, width: int, most: int) -> list[RenderableType]:
+def _kernels(
+    comparison: Comparison, width: int, most: int, more: str | None
+) -> list[RenderableType]:
     """How launches were compared, and what became of each kernel; nothing for one and one."""
     kernels = comparison.kernels
     brief = most == _FEW_KERNELS
     words = [Text(each, style=DIM) for each in comparison.launch_words]
-    words = [Text(), *words] if words and not (brief and len(kernels) > 1) else []
+    if brief and len(kernels) > 1:  # rows tell the rest
+        words = words[: any(kernel.uneven for kernel in kernels)]
+    words = [Text(), *words] if words else []
     if not tells(kernels, times_alone=brief):
         return [*words]
     ordered = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
     table = Figures("lnnnt", width - 2, longest=60)
     least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
     for kernel in ordered[:most]:
-        table.add(*_kernel(kernel, least))
+        table.add(*_kernel(kernel, least, more))
     values = () if brief else ordered[:most]
     below = [Text(text, style=DIM) for k in values if (text := values_words(k))]
     if len(ordered) > most:
@@ -225,7 +230,7 @@ def _kernels(comparison: Comparison, width: int, most: int) -> list[RenderableTy
     return [*words, section(_("Kernels"), Group(table.table(), *below), _(_KERNEL_NOTE))]
 
 
-def _kernel(kernel: KernelChange, least: float) -> list[Text]:
+def _kernel(kernel: KernelChange, least: float, more: str | None) -> list[Text]:
     """One row. A change of less than `least` seconds is nothing to judge."""
     change = Text()
     if not kernel.matched:
@@ -234,11 +239,11 @@ def _kernel(kernel: KernelChange, least: float) -> list[Text]:
         change = Text(_("same time"), style=DIM)
     elif kernel.old_s and kernel.new_s and abs(kernel.new_s - kernel.old_s) >= least:
         speedup = kernel.old_s / kernel.new_s
-        change = Text(faster(speedup), style=GOOD if speedup >= 1 else BAD)
-    times = [f"{n}×" for n in dict.fromkeys(kernel.samples) if n]
+        change = Text(faster(speedup, more and ""))
+        change.stylize("" if more is not None else GOOD if speedup >= 1 else BAD)
     return [
         Text(kernel.name),
-        Text("" if max(kernel.samples) == 1 else " → ".join(times), style=DIM),
+        Text(kernel.times, style=DIM),
         Text(quantity(kernel.old_s, "s") if kernel.samples[0] else ""),
         Text(quantity(kernel.new_s, "s") if kernel.samples[1] else ""),
         change,
@@ -295,8 +300,7 @@ def _uncounted(
         for delta in counters
         if delta.verdict == "missing" and (delta.old is None) != (delta.new is None)
     ]
-    lone = sum(delta.reason == NO_PAIR for delta in counters)
-    nowhere = sum(delta.old is None and delta.new is None for delta in counters) - lone
+    nowhere = sum(delta.old is None and delta.new is None for delta in counters)
     same = sum(delta.verdict == "same" for delta in counters)
     moved = ngettext("{n} more counter moved", "{n} more counters moved", hidden)
     words = [moved.format(n=count(hidden))] if hidden > 0 and not everything else []
@@ -313,9 +317,6 @@ def _uncounted(
     if not everything:
         still = ngettext("{n} counter did not move", "{n} counters did not move", same)
         words.append(still.format(n=count(same)))
-    if lone:
-        alone = _("{n} are of one kernel, and no kernel is on both sides")
-        words.append(alone.format(n=count(lone)))
     if nowhere:
         neither = ngettext("{n} is in neither profile", "{n} are in neither profile", nowhere)
         words.append(neither.format(n=count(nowhere)))

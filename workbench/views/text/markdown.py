@@ -17,7 +17,7 @@ from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Profile
-from workbench.units import capital, count, factor, lines_changed, quantity, several
+from workbench.units import capital, count, factor, faster, lines_changed, quantity, several
 from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
@@ -42,13 +42,14 @@ def step_markdown(
     `title` is the new version's, `change` what its author says was changed; `notes` must stand
     beside any number, such as that a side is stale.
     """
+    more = story.cause.more
     blocks = [
         f"**{inline(line(story.strip))}**",
         sentence(story.sentence),
-        _time(comparison),
+        _time(comparison, more),
         _author(title, change),
         _warnings(comparison, notes),
-        _kernels(comparison),
+        _kernels(comparison, more),
         _counters(comparison),
         _expectations(story),
     ]
@@ -67,7 +68,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 # --- head -------------------------------------------------------------------------------------
 
 
-def _time(comparison: Comparison) -> str:
+def _time(comparison: Comparison, more: str | None) -> str:
     speed, time = comparison.speed, comparison.time
     if speed is None:
         return ""
@@ -76,7 +77,8 @@ def _time(comparison: Comparison) -> str:
         ends = _("between {low} and {high}").format(low=factor(time.low), high=factor(time.high))
         note = f" ({ends})"
     change = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}"
-    return f"{change}: **{factor(speed.speedup)}**{note}"
+    ratio = factor(speed.speedup) if more is None else faster(speed.speedup, more)
+    return f"{change}: **{ratio}**{note}"
 
 
 def _author(title: str, change: str) -> str:
@@ -89,11 +91,11 @@ def _warnings(comparison: Comparison, notes: Sequence[str]) -> str:
     return "\n>\n".join(f"> {paragraph(told(text))}" for text in said)
 
 
-def _kernels(comparison: Comparison) -> str:
+def _kernels(comparison: Comparison, more: str | None) -> str:
     """How launches were compared, and what became of each kernel."""
     said = " ".join(comparison.launch_words)
     words = whole_line(inline(said)) if said else ""
-    rows = [tuple(map(inline, row)) for row in kernel_rows(comparison.kernels)]
+    rows = [tuple(map(inline, row)) for row in kernel_rows(comparison.kernels, more)]
     table = _table(tuple(map(_, KERNELS_HEAD)), rows[:_ROWS]) if rows else ""
     rest = several(len(rows) - _ROWS, "more kernel") if len(rows) > _ROWS else ""
     return "\n\n".join(filter(None, (words, table, rest)))

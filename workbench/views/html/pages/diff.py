@@ -36,7 +36,7 @@ _QUIET = {
 }
 
 
-def _time_tile(comparison: Comparison) -> Tile | None:
+def _time_tile(comparison: Comparison, more: str | None) -> Tile | None:
     speed, time = comparison.speed, comparison.time
     if speed is None:
         return None
@@ -51,9 +51,9 @@ def _time_tile(comparison: Comparison) -> Tile | None:
     return Tile(
         label=_("Time") if time else _("Duration"),
         value=units.quantity(speed.new_s, "s"),
-        change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.faster(faster)}",
+        change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.faster(faster, more)}",
         note=_("from {before}").format(before=units.quantity(speed.old_s, "s")) + bounds,
-        tone=("good" if faster > 1 else "bad") if speed.moved else "",
+        tone=("good" if faster > 1 else "bad") if speed.moved and more is None else "",
     )
 
 
@@ -106,7 +106,7 @@ def diff_view(step: Step, head: Head) -> View:
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
-        time=_time_tile(comparison),
+        time=_time_tile(comparison, story.cause.more),
         # Code that moved them says it better.
         tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
         waterfall=time_waterfall(story.time, *labels) if story.time else None,
@@ -115,7 +115,7 @@ def diff_view(step: Step, head: Head) -> View:
         hunks=cards,
         quiet=[_quiet(hunk, code) for hunk in story.quiet],
         kernels_head=tuple(map(_, KERNELS_HEAD)),
-        kernels=kernel_rows(comparison.kernels),
+        kernels=kernel_rows(comparison.kernels, story.cause.more),
         launches=story.launches,
         rest=links.of(story.rest),
         whole=whole,
