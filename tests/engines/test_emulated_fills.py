@@ -6,11 +6,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.ladders import emulated, needs_compiler
+from tests.ladders import needs_compiler, tried
+from tests.study_maker import STUDY as SCALE
 from tests.study_maker import Maker
-from workbench.engines import RunOptions
-from workbench.engines.emulated.emulation import verified
-from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 
 pytestmark = [pytest.mark.nvcc, needs_compiler]
@@ -88,17 +86,8 @@ extern "C" __global__ void finish(float* most, const int* most_bits) {
 """
 
 
-def ran(maker: Maker, text: str) -> Check:
-    maker.write("study.py", STUDY)
-    maker.write("v0.cu", text)
-    study = maker.load()
-    options = RunOptions(seed=3)
-    version, problem = study.version("v0"), study.problem()
-    return verified(*emulated(study, version, problem, options, maker.project))
-
-
 def test_what_is_filled_is_there_before_the_first_launch(maker: Maker) -> None:
-    assert ran(maker, VERSION).ok
+    assert tried(maker, VERSION, STUDY).ok
 
 
 @pytest.mark.parametrize(
@@ -115,7 +104,7 @@ def test_without_a_fill_the_result_is_another(
 ) -> None:
     assert right in VERSION
     with pytest.raises(KernelError, match=said):
-        ran(maker, VERSION.replace(right, wrong))
+        tried(maker, VERSION.replace(right, wrong), STUDY)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +124,7 @@ def test_a_fill_that_the_build_has_no_room_for(
 ) -> None:
     line, _, words = said.partition(": ")
     with pytest.raises(UsageError) as caught:
-        ran(maker, VERSION.replace(right, wrong))
+        tried(maker, VERSION.replace(right, wrong), STUDY)
     assert words in caught.value.message and caught.value.hint
     assert caught.value.message.startswith(f"kernels/s/v0.cu:{line}: ")
 
@@ -173,11 +162,8 @@ extern "C" __global__ void k(float* x, float* y, int n) {{
     if (i < n) {{ {body} }}
 }}
 """
-    maker.write("v0.cu", text)
-    study = maker.load()
-    version, problem = study.version("v0"), study.problem("n7")
     with pytest.raises(KernelError, match=said) if said else nullcontext() as caught:
-        emulated(study, version, problem, RunOptions(seed=3), maker.project)
+        tried(maker, text, SCALE, "n7")
     if caught is None:
         return
     line = text[: text.index("__device__")].count("\n") + 1

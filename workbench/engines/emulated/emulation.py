@@ -396,9 +396,12 @@ def _call_again(
     hint = f'let the kernel set `{name}` back, or a [[fill]] with name = "{name}" do it'
     if left in arrays.inputs:
         hint = f"let the kernel write to an output or a scratch buffer instead of `{name}`"
+    said = (
+        f"{version.id} is right on {subject.problem.name} at its first call, and wrong at the "
+        f"second, which finds `{name}` as the first left it: {words}"
+    )
     raise KernelError(
-        f"{place}{': ' * bool(place)}{version.id} is right on {subject.problem.name} at its first "
-        f"call, and wrong at the second, which finds `{name}` as the first left it: {words}",
+        f"{place}: {said}" if place else said,
         f"Timing and profiling call it many times: {hint}.",
     )
 
@@ -561,16 +564,12 @@ def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
     return f"{name}[{place}]"
 
 
-def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
-    """How far each element is off, what it is and what it should be."""
-    exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.abs(exact - right), exact, right
-
-
 def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
-    distance, exact, right = _distance(got, want)
+    exact = got.astype(np.float64).reshape(-1)
+    right = np.asarray(want, np.float64).reshape(-1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(exact - right)
     distance[np.isnan(exact)] = np.inf
     rms = float(np.sqrt(np.mean(right**2))) if right.size else 0.0
     far: NDArray[np.bool_] = distance > FAR_OFF * tolerance * np.maximum(np.abs(right), rms)
@@ -714,7 +713,9 @@ def _wrong_elements(
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     """Say how many elements are off by more than the tolerance, and how many by less."""
-    distance, _, right = _distance(got, want)
+    exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(exact - right)
     scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0

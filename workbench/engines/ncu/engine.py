@@ -308,7 +308,8 @@ class GpuEngine(Engine):
             return
         places = list(range(len(jobs)))
         if len(self.where.gpus) > 1:
-            places.sort(key=lambda place: _work(jobs[place][0]), reverse=True)
+            work = [(s.study.flops(s.problem), s.study.bytes(s.problem)) for s, _job in jobs]
+            places.sort(key=lambda place: work[place], reverse=True)
         if self._crew is not None and self._crew.over:
             self._crew = None
         more = self._stays and self._crew is not None and self._crew.stays
@@ -517,11 +518,6 @@ class GpuEngine(Engine):
             verification=result.check.verification(job.problem, job.seed),
             notices=(*notices, *result.notices),
         )
-
-
-def _work(subject: Subject) -> tuple[int, int]:
-    """Estimate a subject's work, for want of its time: operations, then bytes."""
-    return subject.study.flops(subject.problem), subject.study.bytes(subject.problem)
 
 
 def _executable(subject: Subject) -> Executable:
