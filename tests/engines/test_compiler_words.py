@@ -7,29 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.lifted_maker import needs_nvcc
 from tests.study_maker import Maker
 from workbench.analysis.compare import compare
 from workbench.analysis.sameness import doubts
 from workbench.analysis.story import explain
-from workbench.compile import compilers
 from workbench.compile.build import remarks, warnings
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions
 from workbench.engines.choice import choose
-from workbench.errors import UsageError, WorkbenchError
+from workbench.errors import UsageError
 from workbench.measure.experiment import Display, Experiment
 from workbench.model import Build, KernelResources, Profile
 
-
-def _compiler() -> bool:
-    try:
-        compilers.choose("nvcc")
-    except WorkbenchError:
-        return False
-    return True
-
-
-pytestmark = [pytest.mark.nvcc, pytest.mark.skipif(not _compiler(), reason="no nvcc here")]
+pytestmark = [pytest.mark.nvcc, needs_nvcc]
 
 HEAD = """/* ---
 title = "t"

@@ -57,7 +57,7 @@ from workbench.study.scaffold import (
     study_name,
     write_study,
 )
-from workbench.study.sources import include_folders, read_source
+from workbench.study.sources import include_folders, read_source, without_comments
 
 _PLAIN = re.compile(r"[\w.+-]+")
 #: Lines of what a program printed that a study quotes.
@@ -556,10 +556,10 @@ _PINNED = re.compile(r"accessPolicyWindow|ACCESS_POLICY_WINDOW|PersistingL2|PERS
 
 def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator[str]:
     """What is to be known of the runs."""
-    if _PINNED.search(source.whole):
+    if _PINNED.search(without_comments(source.whole)):
         yield (
             "The program keeps data in the L2 (a persisting access policy), and the study does "
-            "not: the program's own times may be beyond the memory's peak, the study's are not."
+            "not: only the program's own times can be those of data that never left it."
         )
     for run in runs:
         if run.code:
