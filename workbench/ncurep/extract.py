@@ -215,16 +215,13 @@ def extract(path: str) -> Profile:
                 failures.append(f"action {a} of range {r}: {error}")
                 launches.append(Launch(kernel="", index=len(launches), profiled=False))
     device, others = _device(launches)
+    passes = [_integer(launch.metrics, "profiler__replayer_passes") for launch in launches]
     return Profile(
         engine="ncu",
         device=device,
         captured="",
         launches=tuple(launches),
-        capture=Capture(
-            passes=max(
-                (_integer(x.metrics, "profiler__replayer_passes") for x in launches), default=0
-            )
-        ),
+        capture=Capture(passes=max(passes, default=0)),
         sources=sources.files(),
         notices=(*_troubles(failures, others), *lacks(launches, sources.files())),
     )

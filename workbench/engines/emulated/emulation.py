@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 import ptxemu
@@ -35,6 +36,7 @@ from workbench.engines.host.buffers import (
     dtype_of,
     linked,
     no_symbol,
+    overwritten,
     poison_byte,
     random_places,
     repeated,
@@ -140,6 +142,8 @@ class Emulation(NamedTuple):
     check: Check | None  # None: only a sample of the blocks ran
     module: ptxemu.Module
     seconds: float  # of its launches; comparing results comes on top
+    again: Callable[[int], Check]  # runs the loaded code again, on the inputs of another seed
+    kept: tuple[str, ...]  # variables that hold what the launches left, with their lines
     #: Runs once more to say what made a result wrong; None where that cannot be said.
     explain: Callable[[], Suspect | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
@@ -227,6 +231,15 @@ def launched(
         return ran.counts
 
 
+def _run(
+    subject: Subject, memory: ptxemu.GlobalMemory, **options: Unpack[ptxemu.Options]
+) -> list[ptxemu.Counts]:
+    """Run all launches of a version."""
+    module, build = _module_of(subject), built_of(subject).build
+    with sharing(memory.bytes.nbytes):
+        return [launched(module, each, build, memory, **options) for each in subject.launches]
+
+
 def _given(argument: Argument, memory: ptxemu.GlobalMemory) -> ptxemu.Given:
     if isinstance(argument, TensorMapArg):
         argument.check(memory.read(argument.buffer).nbytes)
@@ -255,16 +268,18 @@ def memory_of(
     """
     with as_ours():
         memory = module.memory(arrays.all, unwritten)
-    pointers = subject.study.pointers(subject.problem, arrays.inputs)
-    for name, values in linked(arrays.inputs, pointers, memory.address):
-        memory.fill(name, values.reshape(-1).view(np.uint8))
-    _fill(subject, arrays, module.variables, memory)
+    memory.compiled = {}  # a second run compiles nothing anew
+    _fill(subject, arrays, memory, module.variables)
     return memory
 
 
 def _fill(
-    subject: Subject, arrays: Arrays, own: Mapping[str, int], memory: ptxemu.GlobalMemory
+    subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, own: Mapping[str, int]
 ) -> None:
+    """Do the version's fills and set the pointers in inputs; `own`: the code's variables."""
+    pointers = subject.study.pointers(subject.problem, arrays.inputs)
+    for name, values in linked(arrays.inputs, pointers, memory.address):
+        memory.fill(name, values.reshape(-1).view(np.uint8))
     for each in subject.fills:
         if each.symbol and each.name not in own and each.restores:
             continue  # what the code does not use it does not hold
@@ -324,35 +339,45 @@ def emulate(
     """
     limits = ptxemu.Limits.within(limit.left(), instructions)
     limits.seconds = limit.seconds  # as it was asked for
-    built = built_of(subject)
     module = _module_of(subject)
     arrays = arrays_of(subject, seed)
     with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
         memory = memory_of(subject, arrays, module, unwritten_)
-    kept = {name: memory.read(name) for name in (*module.variables, *arrays.inputs) if watch}
-    begin = time.perf_counter()
-    counts = []
+    before = {name: memory.read(name) for name in module.variables}
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
     suspects = tuple(_suspects(subject, module, dtypes))
-    for resolved in subject.launches:
+    options: ptxemu.Options = {"limits": limits, "blocks": blocks, "seed": seed, "check": watch}
+
+    def run() -> list[ptxemu.Counts]:
         try:
-            with sharing(memory.bytes.nbytes):
-                counts.append(
-                    launched(
-                        module, resolved, built.build, memory,
-                        limits=limits, blocks=blocks, seed=seed, check=watch,
-                    )
-                )  # fmt: skip
+            return _run(subject, memory, **options)
         except KernelError as error:
             raise suspected(error, suspects) from error
+
+    begin = time.perf_counter()
+    counts = run()
     seconds = time.perf_counter() - begin
     whole = all(each.sampled == 1 for each in counts)
     check = _check(subject, arrays, memory, seed, limits) if whole else None
     filled = {each.name for each in subject.fills}
-    left = (n for n, was in kept.items() if was.tobytes() != memory.read(n).tobytes())
-    if check is not None and check.ok and (name := next((n for n in left if n not in filled), "")):
-        _call_again(subject, arrays, memory, name, seed, limits)
+    kept = tuple(
+        f"`{own_name(name)}` ({_declared(subject.version, '__device__', name)})"
+        for name, was in before.items()
+        if name not in filled and was.tobytes() != memory.read(name).tobytes()
+    )
+
+    def again(other: int) -> Check:
+        fresh = arrays_of(subject, other)
+        if any(fresh.all[name].nbytes != array.nbytes for name, array in arrays.all.items()):
+            fresh, other = arrays_of(subject, seed), seed  # sizes that depend on the seed
+        for name, array in fresh.all.items():
+            memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        _fill(subject, fresh, memory, module.variables)
+        run()
+        # The version that gives the right answer is compared with itself, loaded anew.
+        judged = replace(subject, answering=subject) if subject.itself else subject
+        return _check(judged, fresh, memory, other, limits)
 
     def explain() -> Suspect | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
@@ -363,47 +388,7 @@ def emulate(
             return None  # no time is left for it, or no memory
 
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
-    return Emulation(counts, check, module, seconds, explain, suspects + doubts)
-
-
-def _call_again(
-    subject: Subject,
-    arrays: Arrays,
-    memory: ptxemu.GlobalMemory,
-    left: str,
-    seed: int,
-    limits: ptxemu.Limits,
-) -> None:
-    """Call a right version once more, as timing does, in memory where it `left` something.
-
-    Raises KernelError if it is wrong then.
-    """
-    module, version, name = _module_of(subject), subject.version, own_name(left)
-    for each, poison in {**arrays.outputs, **arrays.scratch}.items():
-        memory.fill(each, poison.reshape(-1).view(np.uint8))
-        memory.mark(memory.address(each), poison.nbytes, written=False)
-    _fill(subject, arrays, module.variables, memory)
-    try:
-        for resolved in subject.launches:
-            launched(module, resolved, built_of(subject).build, memory, limits=limits, seed=seed)
-        check = _check(subject, arrays, memory, seed, limits)
-        if check.ok:
-            return
-        words = describe_check(check)
-    except KernelError as error:
-        words = error.message
-    place = _declared(version, "__device__", left)
-    hint = f'let the kernel set `{name}` back, or a [[fill]] with name = "{name}" do it'
-    if left in arrays.inputs:
-        hint = f"let the kernel write to an output or a scratch buffer instead of `{name}`"
-    said = (
-        f"{version.id} is right on {subject.problem.name} at its first call, and wrong at the "
-        f"second, which finds `{name}` as the first left it: {words}"
-    )
-    raise KernelError(
-        f"{place}: {said}" if place else said,
-        f"Timing and profiling call it many times: {hint}.",
-    )
+    return Emulation(counts, check, module, seconds, again, kept, explain, suspects + doubts)
 
 
 #: A kernel's registers of its place: CUDA's name, and PTX's.
@@ -471,30 +456,25 @@ def _blame(
     arrays = arrays_of(subject, seed)
     memory = memory_of(subject, arrays, module)
     origins = module.origins(memory)
-    build = built_of(subject).build
-    for resolved in subject.launches:
-        launched(module, resolved, build, memory, limits=limits, check=False, origins=origins)
+    _run(subject, memory, limits=limits, check=False, origins=origins)
     outputs = {name: memory.read(name) for name in arrays.outputs}
-    if subject.itself:
-        return _never_written(subject, module, origins, outputs)
+    if (found := _never_written(subject, module, origins, outputs)) or subject.itself:
+        return found
     reference = (
         _answer(subject.answering, seed, limits)
         if subject.answering is not None
         else subject.study.reference(subject.problem, arrays.inputs)
     )
     tolerance = subject.study.tolerance_of(subject.version.id)
-    return _never_written(subject, module, origins, outputs) or _wrong_elements(
-        module, origins, outputs, reference, tolerance
-    )
+    return _wrong_elements(module, origins, outputs, reference, tolerance)
 
 
 def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[np.float64]]:
     """Compute the answer that other versions are compared with; InconclusiveError if that fails."""
     try:
-        module, arrays = _module_of(of), arrays_of(of, seed)
-        memory = memory_of(of, arrays, module)
-        for resolved in of.launches:
-            launched(module, resolved, built_of(of).build, memory, limits=limits)
+        arrays = arrays_of(of, seed)
+        memory = memory_of(of, arrays, _module_of(of))
+        _run(of, memory, limits=limits)
     except (KernelError, UsageError) as error:
         raise InconclusiveError(
             f"{of.version.id}, whose results the study takes for right, gives none on "
@@ -511,21 +491,24 @@ def _check(
     seed: int,
     limits: ptxemu.Limits,
 ) -> Check:
-    study, problem = subject.study, subject.problem
+    study, problem, inputs = subject.study, subject.problem, arrays.inputs
     tolerance = study.tolerance_of(subject.version.id)
+    strayed = overwritten(inputs, study.pointers(problem, inputs), subject.fills, memory.read)
     outputs = {name: memory.read(name) for name in arrays.outputs}
     if subject.itself or subject.answering is not None:
         of = subject.answering
         answer = as_answer(outputs) if of is None else _answer(of, seed, limits)
-        return compare_with_version(outputs, answer, tolerance, itself=subject.itself)
+        own = subject.itself
+        return compare_with_version(outputs, answer, tolerance, itself=own, strayed=strayed)
+    places = None
     if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
         sizes = {name: output.size for name, output in outputs.items()}
         places = random_places(np.random.default_rng(seed), sizes)
-        reference = study.reference_at(problem, arrays.inputs, places)
-        return compare(outputs, reference, tolerance, sample=places, special=study.not_finite)
-    return compare(
-        outputs, study.reference(problem, arrays.inputs), tolerance, special=study.not_finite
-    )
+        reference = study.reference_at(problem, inputs, places)
+    else:
+        reference = study.reference(problem, inputs)
+    special = study.not_finite
+    return compare(outputs, reference, tolerance, sample=places, strayed=strayed, special=special)
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:
@@ -564,12 +547,16 @@ def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
     return f"{name}[{place}]"
 
 
+def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
+    """How far each element is off, what it is and what it should be."""
+    exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(exact - right), exact, right
+
+
 def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
-    exact = got.astype(np.float64).reshape(-1)
-    right = np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, exact, right = _distance(got, want)
     distance[np.isnan(exact)] = np.inf
     rms = float(np.sqrt(np.mean(right**2))) if right.size else 0.0
     far: NDArray[np.bool_] = distance > FAR_OFF * tolerance * np.maximum(np.abs(right), rms)
@@ -713,9 +700,7 @@ def _wrong_elements(
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     """Say how many elements are off by more than the tolerance, and how many by less."""
-    exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, _, right = _distance(got, want)
     scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0

@@ -168,6 +168,22 @@ def linked(
         yield name, values
 
 
+def overwritten(
+    inputs: Mapping[str, Array],
+    pointers: Collection[Pointer],
+    fills: Collection[ResolvedFill],
+    now: Callable[[str], Array],
+) -> tuple[str, ...]:
+    """Names of inputs that are `now` not as they were; pointers and what a fill sets may differ."""
+    may = {each.buffer for each in pointers} | {each.name for each in fills}
+
+    def differs(name: str) -> bool:
+        was, held = (np.ascontiguousarray(each).ravel() for each in (inputs[name], now(name)))
+        return not np.array_equal(was.view(np.uint8), held.view(np.uint8))
+
+    return tuple(name for name in inputs if name not in may and differs(name))
+
+
 # --- is an output right? ---
 
 

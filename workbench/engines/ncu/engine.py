@@ -308,8 +308,9 @@ class GpuEngine(Engine):
             return
         places = list(range(len(jobs)))
         if len(self.where.gpus) > 1:
-            work = [(s.study.flops(s.problem), s.study.bytes(s.problem)) for s, _job in jobs]
-            places.sort(key=lambda place: work[place], reverse=True)
+            # A subject's work is estimated, for want of its time: operations, then bytes.
+            work = [(x.study.flops(x.problem), x.study.bytes(x.problem)) for x, *_ in jobs]
+            places.sort(key=work.__getitem__, reverse=True)
         if self._crew is not None and self._crew.over:
             self._crew = None
         more = self._stays and self._crew is not None and self._crew.stays
