@@ -12,11 +12,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.study_maker import Maker
 from workbench.compile import build as building
 from workbench.compile import compilers
 from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.emulated.emulation import Emulation, verified
 from workbench.engines.emulated.engine import EmulatorEngine
+from workbench.engines.host.job import Check
 from workbench.errors import UsageError, WorkbenchError
 from workbench.measure.plan import Combination
 from workbench.model import Build, Problem, Profile
@@ -80,6 +82,15 @@ def emulated(
     Combination.of(study, version, problem)
     subject = Subject.of(study, version, problem, engine.build)
     return engine.emulate(subject, watch=True), subject
+
+
+def tried(maker: Maker, text: str, study: str, problem: str = "") -> Check:
+    """A version of a study, both texts, in the emulator; it is right."""
+    maker.write("study.py", study)
+    maker.write("v0.cu", text)
+    made = maker.load()
+    version, of = made.version("v0"), made.problem(problem or None)
+    return verified(*emulated(made, version, of, RunOptions(seed=3), maker.project))
 
 
 def profile(

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.lifted_maker import needs_nvcc
 from tests.study_maker import Maker
 from workbench.analysis.compare import compare
 from workbench.analysis.sameness import doubts
 from workbench.analysis.story import explain
-from workbench.compile import compilers
 from workbench.compile.build import remarks, warnings
 from workbench.counters import Reading, read
 from workbench.engines import RunOptions
 from workbench.engines.choice import choose
-from workbench.errors import UsageError, WorkbenchError
+from workbench.errors import UsageError
 from workbench.measure.experiment import Display, Experiment
 from workbench.model import Build, KernelResources, Profile
 
-
-def _compiler() -> bool:
-    try:
-        compilers.choose("nvcc")
-    except WorkbenchError:
-        return False
-    return True
-
+pytestmark = [pytest.mark.nvcc, needs_nvcc]
 
 HEAD = """/* ---
 title = "t"
@@ -134,8 +128,6 @@ LOCAL = ("local_loads", "local_stores", "spill_instructions")
         ({"size": "8"}, ARRAY, False, False),  # PTX has it in local memory, ptxas in registers
     ],
 )
-@pytest.mark.nvcc
-@pytest.mark.skipif(not _compiler(), reason="no nvcc here")
 def test_local_accesses_are_those_of_the_machine_code(
     lab: Lab, parts: dict[str, str], body: str, spills: bool, local: bool
 ) -> None:
@@ -158,8 +150,6 @@ def test_local_accesses_are_those_of_the_machine_code(
     assert bool(counted) == spills
 
 
-@pytest.mark.nvcc
-@pytest.mark.skipif(not _compiler(), reason="no nvcc here")
 def test_registers_that_spill_to_shared_memory_are_told(lab: Lab) -> None:
     plain, kept = lab.step({}, {"bounds": "__launch_bounds__(256, 8)", "pragma": SMEM})
     loads, stores, spilled = values(kept, *LOCAL)
@@ -183,8 +173,6 @@ def test_registers_that_spill_to_shared_memory_are_told(lab: Lab) -> None:
         ({}, {"size": "257"}, HEAVY, True),
     ],
 )
-@pytest.mark.nvcc
-@pytest.mark.skipif(not _compiler(), reason="no nvcc here")
 def test_a_step_of_flags_is_compared_by_machine_code(
     lab: Lab, one: dict[str, str], other: dict[str, str], body: str, same: bool
 ) -> None:
@@ -210,8 +198,6 @@ def test_a_step_of_flags_is_compared_by_machine_code(
         ("", "1024", "__launch_bounds__(1024)", False),
     ],
 )
-@pytest.mark.nvcc
-@pytest.mark.skipif(not _compiler(), reason="no nvcc here")
 def test_a_launch_that_no_chip_makes_is_refused(
     lab: Lab, flags: str, block: str, bounds: str, refused: bool
 ) -> None:
@@ -221,6 +207,24 @@ def test_a_launch_that_no_chip_makes_is_refused(
         with pytest.raises(UsageError, match=r"v0_t\.cu:11: 1,024 threads of \d+ registers"):
             lab.run("v0")
     else:
+        lab.run("v0")
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("#define SIZE 300", True),
+        ("#define SIZE(x) x", True),
+        ("#if 1\n#define SIZE (1 << 9)\n#endif", True),
+        ("#ifndef SIZE\n#define SIZE 300\n#endif", False),
+        ("#define SIZE 256", False),
+        ("#define SIZES 300", False),
+    ],
+)
+def test_a_define_without_effect_is_refused(lab: Lab, line: str, refused: bool) -> None:
+    lab.write("v0", SHARED.replace("[SIZE]", "[256]"), pragma=f"\n{line}\n")
+    told = pytest.raises(UsageError, match=r"v0_t\.cu:7: the source defines SIZE itself")
+    with told if refused else nullcontext():
         lab.run("v0")
 
 
@@ -243,8 +247,6 @@ def test_serialized_products_are_told_of_the_kernel_that_has_them() -> None:
     assert "wgmma.mma_async instructions are serialized" in loss
 
 
-@pytest.mark.nvcc
-@pytest.mark.skipif(not _compiler(), reason="no nvcc here")
 def test_the_editor_tries_a_version_with_the_definitions_that_were_recorded(lab: Lab) -> None:
     lab.write("v0", SHARED)
     recorded = lab.run("v0")

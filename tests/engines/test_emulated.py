@@ -19,9 +19,8 @@ from benchmarks.recordings import opened
 from ptxemu.run import sample, strata
 from ptxemu.state.lanes import Geometry
 from tests import ladders
-from tests.ladders import emulated
+from tests.ladders import emulated, needs_compiler
 from workbench.cli import app
-from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
 from workbench.engines import ProfileOptions, RunOptions, Subject
 from workbench.engines.choice import choose
@@ -45,18 +44,7 @@ from workbench.study.folder import Study, load_study, study_names
 REPO = Path(__file__).resolve().parent.parent.parent
 
 
-def _compiler() -> bool:
-    try:
-        compilers.choose("auto")
-    except WorkbenchError:
-        return False
-    return True
-
-
-pytestmark = [
-    pytest.mark.nvcc,
-    pytest.mark.skipif(not _compiler(), reason="no nvcc and no NVRTC here"),
-]
+pytestmark = [pytest.mark.nvcc, needs_compiler]
 
 
 @pytest.fixture(scope="module")

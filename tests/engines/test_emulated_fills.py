@@ -6,12 +6,10 @@ import re
 
 import pytest
 
-from tests.ladders import emulated, needs_compiler
+from tests.ladders import needs_compiler, tried
 from tests.study_maker import Maker
 from workbench.engines import RunOptions, Subject, Verdict
-from workbench.engines.emulated.emulation import verified
 from workbench.engines.emulated.engine import EmulatorEngine
-from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 
 pytestmark = [pytest.mark.nvcc, needs_compiler]
@@ -89,17 +87,8 @@ extern "C" __global__ void finish(float* most, const int* most_bits) {
 """
 
 
-def ran(maker: Maker, text: str) -> Check:
-    maker.write("study.py", STUDY)
-    maker.write("v0.cu", text)
-    study = maker.load()
-    options = RunOptions(seed=3)
-    version, problem = study.version("v0"), study.problem()
-    return verified(*emulated(study, version, problem, options, maker.project))
-
-
 def test_what_is_filled_is_there_before_the_first_launch(maker: Maker) -> None:
-    assert ran(maker, VERSION).ok
+    assert tried(maker, VERSION, STUDY).ok
 
 
 @pytest.mark.parametrize(
@@ -116,7 +105,7 @@ def test_without_a_fill_the_result_is_another(
 ) -> None:
     assert right in VERSION
     with pytest.raises(KernelError, match=said):
-        ran(maker, VERSION.replace(right, wrong))
+        tried(maker, VERSION.replace(right, wrong), STUDY)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +125,7 @@ def test_a_fill_that_the_build_has_no_room_for(
 ) -> None:
     line, _, words = said.partition(": ")
     with pytest.raises(UsageError) as caught:
-        ran(maker, VERSION.replace(right, wrong))
+        tried(maker, VERSION.replace(right, wrong), STUDY)
     assert words in caught.value.message and caught.value.hint
     assert caught.value.message.startswith(f"kernels/s/v0.cu:{line}: ")
 

@@ -6,11 +6,8 @@ import struct
 
 import pytest
 
-from tests.ladders import emulated, needs_compiler
+from tests.ladders import needs_compiler, tried
 from tests.study_maker import Maker
-from workbench.engines import RunOptions
-from workbench.engines.emulated.emulation import verified
-from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 from workbench.study.launches import CTYPES, format_of
 
@@ -75,18 +72,10 @@ extern "C" __global__ void scale(const float* x, Rows r, float* y, int last) {
 """
 
 
-def ran(maker: Maker, text: str) -> Check:
-    maker.write("study.py", STUDY)
-    maker.write("v0.cu", text)
-    study = maker.load()
-    version, problem = study.version("v0"), study.problem()
-    return verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
-
-
 @pytest.mark.nvcc
 @needs_compiler
 def test_a_kernel_sees_the_members_it_was_given(maker: Maker) -> None:
-    assert ran(maker, VERSION).ok
+    assert tried(maker, VERSION, STUDY).ok
 
 
 @pytest.mark.nvcc
@@ -106,7 +95,7 @@ def test_with_other_values_the_result_is_another(maker: Maker, right: str, wrong
     if right.startswith("double"):  # beyond float32: told by the type alone
         text = text.replace("double(3)", "double(3.5)")
     with pytest.raises(KernelError, match=r"wrong result|does not write|unwritten|never"):
-        ran(maker, text)
+        tried(maker, text, STUDY)
 
 
 @pytest.mark.nvcc
@@ -132,7 +121,7 @@ def test_arguments_that_the_kernel_does_not_take(
 ) -> None:
     assert right in VERSION
     with pytest.raises(UsageError) as caught:
-        ran(maker, VERSION.replace(right, wrong))
+        tried(maker, VERSION.replace(right, wrong), STUDY)
     assert caught.value.message == f"kernels/s/v0.cu:7: {said}"
     assert caught.value.hint
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.ladders import emulated, needs_compiler
+from tests.ladders import needs_compiler, tried
 from tests.study_maker import Maker
-from workbench.engines import RunOptions
-from workbench.engines.emulated.emulation import verified
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 
@@ -140,12 +138,8 @@ DEV void IM2COL(void *to, const CUtensorMap *map, int c, int w, int h, int n, ui
 
 
 def ran(maker: Maker, text: str) -> Check:
-    maker.write("study.py", STUDY)
     maker.write("copy.cuh", COPY)
-    maker.write("v0.cu", text)
-    study = maker.load()
-    version, problem = study.version("v0"), study.problem()
-    return verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
+    return tried(maker, text, STUDY)
 
 
 @pytest.mark.parametrize("text", [TILED, PIXELS])

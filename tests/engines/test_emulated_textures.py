@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.ladders import emulated, needs_compiler
+from tests.ladders import needs_compiler, tried
 from tests.study_maker import Maker
 from workbench.engines import ProfileOptions, RunOptions, Subject
-from workbench.engines.emulated.emulation import verified
 from workbench.engines.emulated.engine import EmulatorEngine
-from workbench.engines.host.job import Check
 from workbench.errors import KernelError
 
 pytestmark = [pytest.mark.nvcc, needs_compiler]
@@ -83,16 +81,8 @@ __global__ void turn(cudaTextureObject_t picture, cudaTextureObject_t lines, flo
 """
 
 
-def ran(maker: Maker, text: str) -> Check:
-    maker.write("study.py", STUDY)
-    maker.write("v0.cu", text)
-    study = maker.load()
-    version, problem = study.version("v0"), study.problem()
-    return verified(*emulated(study, version, problem, RunOptions(seed=3), maker.project))
-
-
 def test_a_kernel_reads_the_textures_that_were_described(maker: Maker) -> None:
-    assert ran(maker, TURNED).ok
+    assert tried(maker, TURNED, STUDY).ok
 
 
 @pytest.mark.parametrize(
@@ -109,7 +99,7 @@ def test_with_other_values_the_result_is_another(
 ) -> None:
     assert right in TURNED
     with pytest.raises(KernelError, match=said):
-        ran(maker, TURNED.replace(right, wrong))
+        tried(maker, TURNED.replace(right, wrong), STUDY)
 
 
 def test_what_a_fetch_costs_is_absent_and_says_why(maker: Maker) -> None:

@@ -339,6 +339,7 @@ def build(
     cached = entry is not None
     if entry is None:
         entry = _keep(folder, *_compile(tool, version, arch, flags, sources, limit.begun()))
+    _check_defines(version, entry.build)
     _check_kernels(version, entry.build)
     return BuildResult(cubin=folder / _CUBIN, build=entry.build, sources=sources, cached=cached)
 
@@ -433,6 +434,17 @@ def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> No
             f"Correct `flags`; {tool.name} {tool.version} was called with "
             f"{' '.join(effective_flags(version))}.",
         )
+
+
+def _check_defines(version: Version, made: Build) -> None:
+    """Refuse a define that the source defines again, to something else: it has no effect."""
+    for name in version.defines:
+        if re.search(rf'redefinition of macro "{name}"|"{name}" redefined', made.log):
+            raise UsageError(
+                f"{place(version, f'defines.{name}')}: the source defines {name} itself, and that "
+                "value holds",
+                f"Write `#ifndef {name}` before that line and `#endif` behind it.",
+            )
 
 
 def _check_kernels(version: Version, made: Build) -> None:

@@ -78,8 +78,7 @@ class ProfiledBlock(ContextDecorator):
 def _command_line() -> tuple[str, ...]:
     """What was typed to start this process.
 
-    Raises:
-        UsageError: it waits for what is typed next, and nothing can run it again.
+    Raises UsageError: it waits for what is typed next, and nothing can run it again.
     """
     if hasattr(builtins, "get_ipython") or hasattr(sys, "ps1") or sys.flags.interactive:
         raise UsageError(
@@ -96,8 +95,7 @@ def profiled(name: str) -> ProfiledBlock:
     Args:
         name: What the capture is called: ``workbench show @NAME`` has it as well.
 
-    Raises:
-        UsageError: it cannot be a capture's name; or (when the block begins) there is no script
-            to run again. What `take` raises when the block ends.
+    Raises UsageError: it cannot be a capture's name; or (when the block begins) there is no script
+    to run again. What `take` raises when the block ends.
     """
     return ProfiledBlock(name)

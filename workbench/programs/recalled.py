@@ -25,8 +25,7 @@ class Recalled(Record, frozen=True):
     def profile(self) -> Profile:
         """What was profiled of the kernels that are meant.
 
-        Raises:
-            UsageError: nothing was, or not of these.
+        Raises UsageError: nothing was, or not of these.
         """
         if self.detail is None:
             why = next((x.message for x in self.capture.notices), "it was captured without")
@@ -40,8 +39,7 @@ class Recalled(Record, frozen=True):
 class ProgramDiff:
     """Two captured programs: the rows of their difference, and the kernels' steps.
 
-    Raises:
-        InconclusiveError: they are not comparable, and `force` is not set.
+    Raises InconclusiveError: they are not comparable, and `force` is not set.
     """
 
     def __init__(self, old: Recalled, new: Recalled, *, force: bool = False) -> None:
@@ -69,8 +67,7 @@ def open_capture(shelf: Shelf, text: str) -> Recalled:
 def program_of_report(path: Path) -> ProgramCapture:
     """A report as a program, by its launches' durations; their counters are not read.
 
-    Raises:
-        DataError: damaged.
+    Raises DataError: damaged.
     """
     results, session = report_results(path)
     launches, now = [], 0

@@ -14,19 +14,12 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Literal
 
-import msgspec
-
 from workbench.analysis.aggregate import LaunchPair
 from workbench.gpus import Chip, chip_for
 from workbench.model import KernelResources, Launch, Profile, Record
 
 Cause = Literal["registers", "shared memory", "block size"]
 CAUSES: tuple[Cause, ...] = ("registers", "shared memory", "block size")
-_OF_CAUSE: dict[Cause, tuple[str, ...]] = {
-    "registers": ("registers",),
-    "shared memory": ("shared", "shared_config"),
-    "block size": ("block_size", "barriers_limit"),
-}
 #: The driver gives a thread so many, however few ptxas says that a kernel uses.
 LEAST_REGISTERS = 16
 
@@ -169,8 +162,13 @@ def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancyS
     """
 
     def mix(changed: frozenset[Cause]) -> Fraction:
-        moved = {name: getattr(new, name) for cause in changed for name in _OF_CAUSE[cause]}
-        need = msgspec.structs.replace(old, **moved)
+        need = Resources(
+            registers=(new if "registers" in changed else old).registers,
+            shared=(new if "shared memory" in changed else old).shared,
+            shared_config=(new if "shared memory" in changed else old).shared_config,
+            block_size=(new if "block size" in changed else old).block_size,
+            barriers_limit=(new if "block size" in changed else old).barriers_limit,
+        )
         return Fraction(100 * occupancy(chip, need).warps, chip.warps_per_sm)
 
     shares = dict.fromkeys(CAUSES, Fraction(0))

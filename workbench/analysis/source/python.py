@@ -34,7 +34,8 @@ class PythonReader(Recorder, ast.NodeVisitor):
             ast.dump(self.tree)  # as deep as the passes below descend
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self.tree = ast.Module(body=[], type_ignores=[])
-        found.statements[file] = joined(map(_lines_of, _statements(self.tree)))
+        every = (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
+        found.statements[file] = joined(map(_lines_of, every))
         self.names: dict[str, int] = {}
 
     # --- positions ---------------------------------------------------------------
@@ -284,10 +285,6 @@ def _first_line(node: ast.stmt) -> int:
     """Of a statement with its decorators."""
     marks: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(mark.lineno for mark in marks)])
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
 
 
 def _lines_of(node: ast.stmt) -> tuple[int, int]:

@@ -119,16 +119,14 @@ class Shelf:
     def detail_path(self, name: str) -> Path:
         """Where the detailed profile of a capture is, if it has one.
 
-        Raises:
-            UsageError: no capture can have that name.
+        Raises UsageError: no capture can have that name.
         """
         return self.home(name) / _DETAIL
 
     def detail(self, capture: ProgramCapture) -> Profile | None:
         """The detailed profile of a capture; None where no kernel was profiled.
 
-        Raises:
-            DataError: it is damaged.
+        Raises DataError: it is damaged.
         """
         if not capture.detail:
             return None
@@ -209,8 +207,7 @@ def _check(capture: ProgramCapture) -> None:
 def shelf_above(start: Path | None = None) -> Shelf | None:
     """The captures of the nearest folder upwards that has ``.workbench``; None: there is none.
 
-    Raises:
-        UsageError: that folder is another user's.
+    Raises UsageError: that folder is another user's.
     """
     for folder in upwards(start):
         if os.path.isdir(folder / PRIVATE):  # noqa: PTH112 - a folder that may not be entered has none

@@ -91,8 +91,7 @@ class Wish(Record, frozen=True):
 def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]:
     """What a capture looked at closely, for another one to look at the same.
 
-    Raises:
-        UsageError: nothing.
+    Raises UsageError: nothing.
     """
     found = {
         Seen(capture.survey.works[place].name, launch.config): None
@@ -123,9 +122,8 @@ class Picked(Record, frozen=True):
 def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     """The launches that ncu is to collect.
 
-    Raises:
-        UsageError: no kernel is called as `wish` says, or it is no regular expression; there is
-            no such rank.
+    Raises UsageError: no kernel is called as `wish` says, or it is no regular expression; there is
+    no such rank.
     """
     rank = _rank(survey, wish)
     matching = _matching(survey.works, wish)

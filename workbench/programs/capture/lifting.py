@@ -67,8 +67,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
         number: Which of its launches, from 1; None: the first of those that take most time.
         limit: Bytes of memory that may be kept.
 
-    Raises:
-        UsageError: no kernel is called so, or it was not launched so often.
+    Raises UsageError: no kernel is called so, or it was not launched so often.
     """
     kernels = [work for work in survey.works if work.kind == "kernel"]
     own = [work for work in kernels if kernel in (work.name, work.symbol)]
@@ -342,8 +341,7 @@ def plain_parameters(signature: str) -> list[int]:
 def _image(raw: Path, symbol: str, found: str, arguments: Sequence[LiftedArgument]) -> bytes:
     """The image that the kernel was launched from, of those that hold one of its name.
 
-    Raises:
-        KernelError: none of them has its registers, or the size of its parameters.
+    Raises KernelError: none of them has its registers, or the size of its parameters.
     """
     count, registers = map(int, found.split(" "))
     size = max((each.offset + each.size for each in arguments), default=0)

@@ -118,8 +118,7 @@ def with_texts(profile: Profile, folder: Path, where: str | None) -> Profile:
         folder: Where the program was run: its sources are looked for below their root.
         where: A folder or a revision that a user named instead.
 
-    Raises:
-        UsageError: `where` is neither folder nor revision, or holds none of the files.
+    Raises UsageError: `where` is neither folder nor revision, or holds none of the files.
     """
     if not any(source.text is None for source in profile.sources):
         return _hashed(profile)
@@ -319,8 +318,7 @@ def _tools(profile: Profile | None, survey: Survey) -> dict[str, str]:
 def build_command(settings: dict[str, object]) -> str:
     """``build`` of ``[tool.workbench.capture]``; empty where it is not set.
 
-    Raises:
-        UsageError: the table holds something else.
+    Raises UsageError: the table holds something else.
     """
     table = settings.get("capture", {})
     build = table.get("build", "") if isinstance(table, dict) else None

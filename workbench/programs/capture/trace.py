@@ -83,8 +83,7 @@ class WantedRange(Record, frozen=True):
 def wanted_range(text: str) -> WantedRange:
     """``step``, ``train@step``, ``train@step/forward/`` as a filter.
 
-    Raises:
-        UsageError: no name, or a filter of ncu's that a survey cannot apply.
+    Raises UsageError: no name, or a filter of ncu's that a survey cannot apply.
     """
     domain, mark, rest = text.partition("@") if "@" in text else ("", "", text)
     names = tuple(rest.removesuffix("/").split("/"))

@@ -91,8 +91,7 @@ def lifter() -> Path:
 def _library_of(*sources: Path) -> Path:
     """A library of the first of `sources`, which includes the others; built if it is not there.
 
-    Raises:
-        MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
+    Raises MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
     """
     cupti = find_cupti()
     if cupti is None:

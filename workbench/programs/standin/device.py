@@ -255,8 +255,7 @@ class EmulatedDevice:
     def launch(self, asked: LaunchAsked) -> str | Refusal:
         """Run a launch, or do again what it did before; what it printed.
 
-        Raises:
-            RunOverError: the time or the budget of the run is used up.
+        Raises RunOverError: the time or the budget of the run is used up.
         """
         state = self.state
         if state.stopped or time.monotonic() > state.deadline:

@@ -35,8 +35,7 @@ _FLAGS = (
 def libraries() -> Path:
     """The folder that holds both libraries, built where they are not there yet.
 
-    Raises:
-        MissingError: no CUDA headers, no C++ compiler, or they cannot be built or kept.
+    Raises MissingError: no CUDA headers, no C++ compiler, or they cannot be built or kept.
     """
     headers = _find_headers()
     compiler = program(os.environ.get("CXX") or "g++") or program("c++")

@@ -100,8 +100,7 @@ def lifted_study(folder: Path, name: str) -> dict[str, str]:
 def check_repeatable(lifted: LiftedLaunch) -> None:
     """Refuse what cannot be launched from what was kept.
 
-    Raises:
-        KernelError: a tensor map, or a pointer to a variable of the code or into itself.
+    Raises KernelError: a tensor map, or a pointer to a variable of the code or into itself.
     """
     symbols = {each.name for each in lifted.buffers if each.kind == "symbol"}
     for argument in lifted.arguments:
@@ -210,7 +209,10 @@ def buffer_uses(
         if buffer.kind == "symbol":
             use.role = "symbol"
             if buffer.after is not None:
-                notes.append(f"The variable {buffer.symbol} is changed; that is not compared.")
+                notes.append(
+                    f"The variable {buffer.symbol} is changed; that is not compared, and a later "
+                    "launch of the program finds it so. Each run of the study begins anew."
+                )
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
         elif buffer.filled is False:

@@ -57,7 +57,7 @@ from workbench.study.scaffold import (
     study_name,
     write_study,
 )
-from workbench.study.sources import include_folders, read_source
+from workbench.study.sources import include_folders, read_source, without_comments
 
 _PLAIN = re.compile(r"[\w.+-]+")
 #: Lines of what a program printed that a study quotes.
@@ -187,7 +187,7 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
     recordings = list(_recordings(wish, group))
     versions = dict(_versions(wish.file, study, source, group, recordings))
     names = {f"v{at}": kernel.name for at, kernel in enumerate(group.kernels)}
-    notes = [*group.notes, *_told_of(runs)]
+    notes = [*group.notes, *_told_of(source, runs)]
 
     def make(place: Path) -> dict[str, str]:
         for at, recording in zip(sorted(group.asked), recordings, strict=True):
@@ -246,7 +246,7 @@ def add_from_program(
     stem = version if "_" in version else f"{version}_{_stem(kernel.name)}"
     path = start_version(loaded, project, stem, next(iter(loaded.versions.values())), text=text)
     new = version.partition("_")[0]
-    notes = tuple(_told_of(runs))
+    notes = tuple(_told_of(source, runs))
     return MadeOfProgram(study, (*headers, path), {new: kernel.name}, left, notes)
 
 
@@ -283,8 +283,7 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
 def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator[_Kernel]:
     """The kernels of all runs, in the order of their first launches.
 
-    Raises:
-        KernelError: there are none.
+    Raises KernelError: there are none.
     """
     found: dict[str, dict[int, RecordedLaunch]] = {}
     for at, run in enumerate(runs):
@@ -341,8 +340,7 @@ def _groups(
 ) -> list[_Group]:
     """Kernels that do one job, together; those that no study can repeat are left by each.
 
-    Raises:
-        KernelError: no study can repeat any.
+    Raises KernelError: no study can repeat any.
     """
     groups: list[_Group] = []
     kernels = list(_kernels(source, runs))
@@ -416,8 +414,7 @@ def _named(uses: Sequence[BufferUse]) -> list[tuple[str, str, str]]:
 def _fitted_anywhere(kernel: _Kernel, asked: Sequence[JobData]) -> _Kernel:
     """A kernel with its launches by the number of the recording that each fits.
 
-    Raises:
-        UnfitLaunchError: none fits.
+    Raises UnfitLaunchError: none fits.
     """
     found: dict[int, RecordedLaunch] = {}
     uses: Sequence[BufferUse] = ()
@@ -553,8 +550,17 @@ def _study(
     return study_text(title, paragraphs, recordings, uses, (bound, why))
 
 
-def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
+#: A program that keeps data in the L2 between launches.
+_PINNED = re.compile(r"accessPolicyWindow|ACCESS_POLICY_WINDOW|PersistingL2|PERSISTING_L2")
+
+
+def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator[str]:
     """What is to be known of the runs."""
+    if _PINNED.search(without_comments(source.whole)):
+        yield (
+            "The program keeps data in the L2 (a persisting access policy), and the study does "
+            "not: only the program's own times can be those of data that never left it."
+        )
     for run in runs:
         if run.code:
             yield (

@@ -51,8 +51,7 @@ def launching_functions(text: str) -> list[str]:
 def calling(text: str, call: str) -> str:
     """A program: a source, and a ``main`` that calls one of its functions.
 
-    Raises:
-        UsageError: it cannot be read as one, or the source has no such function.
+    Raises UsageError: it cannot be read as one, or the source has no such function.
     """
     found = _CALL.match(call)
     name = found[1] if found else ""
@@ -102,8 +101,7 @@ def _arguments(call: str) -> list[str]:
 def runnable(text: str, shown: str, call: str) -> str:
     """A program: a source with ``main``, or with one that makes the call.
 
-    Raises:
-        UsageError: it has no ``main`` and no call, or both; the hint lists what could be called.
+    Raises UsageError: it has no ``main`` and no call, or both; the hint lists what could be called.
     """
     has_main = _MAIN.search(without_comments(text)) is not None
     if has_main and call:

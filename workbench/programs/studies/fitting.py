@@ -88,8 +88,7 @@ def fitted(
 ) -> tuple[list[BufferUse], float]:
     """The use of a launch's buffers as a version of the study; by how much its results differ.
 
-    Raises:
-        UnfitLaunchError: it does another job.
+    Raises UnfitLaunchError: it does another job.
     """
     launch = recorded.launch
     uses: dict[str, BufferUse] = {}
@@ -146,8 +145,7 @@ def _output(
 ) -> tuple[LiftedBuffer, float]:
     """The buffer of a launch that holds an output behind it, and by how much it differs.
 
-    Raises:
-        UnfitLaunchError: there is none.
+    Raises UnfitLaunchError: there is none.
     """
     want = asked.outputs[name]
     size = want.buffer.size

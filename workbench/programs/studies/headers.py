@@ -30,8 +30,7 @@ NO_HEADERS = OwnHeaders({}, ())
 def own_headers(source: Path, text: str, folders: Sequence[Path] = ()) -> OwnHeaders:
     """The user's own files that the text of a source includes, and those that these include.
 
-    Raises:
-        UsageError: a header is not UTF-8; or there are too many.
+    Raises UsageError: a header is not UTF-8; or there are too many.
     """
     home = _absolute(source).parent
     folders = [*map(_absolute, folders)]

@@ -104,13 +104,17 @@ def test_another_kernel_is_a_study_of_its_own(runs: Runs) -> None:
 
 def test_a_second_program_is_a_version(runs: Runs) -> None:
     start(runs, arguments=("1000", "only"))
-    Path("other.cu").write_text(SOURCE.replace("0.5f", "0.50f"))
+    other = SOURCE.replace("0.5f", "0.50f")
+    Path("other.cu").write_text(f"{other}\n// accessPolicyWindow\n")
     wish = FromProgram(Path("other.cu"), kernel="scale_wide")
     made = add_from_program(runs.project, "scaling", "v1", wish, lambda _: None)
-    assert made.versions == {"v1": "scale_wide<4>"}
+    assert made.versions == {"v1": "scale_wide<4>"} and not made.notes
     version = load_study(runs.project, "scaling").version("v1")
     assert version.path.endswith("v1_scale_wide.cu")
     assert version.launches[0].args == ("x", "y", "n", "3.0")
+    Path("other.cu").write_text(f"{other}\ncudaStreamAttrValue a = {{.accessPolicyWindow = w}};\n")
+    made = add_from_program(runs.project, "scaling", "v3", wish, lambda _: None)
+    assert "keeps data in the L2" in made.notes[0]
     unlike = FromProgram(Path("other.cu"), arguments=("300",))
     with pytest.raises(KernelError, match=r"no kernel of other\.cu has the inputs"):
         add_from_program(runs.project, "scaling", "v2", unlike, lambda _: None)
