@@ -25,7 +25,7 @@ import contextlib
 import re
 import shlex
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -133,7 +133,14 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     matching = _matching(survey.works, wish)
     alone = [x for x in matching if not work_waits(survey.works[x])]
     works, share = _kernels(survey, alone, wish)
-    notices = [*_left_out(survey, matching)]
+    notices: list[Notice] = []
+    if waiting := [survey.works[x] for x in matching if x not in alone]:
+        names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
+        message = (
+            f"{names}: only timed, since while it runs it waits for "
+            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again"
+        )
+        notices.append(Notice("waits-for-others", message))
     device = None
     if rank is not None:
         others = {x for at, own in enumerate(survey.ranks) if at != rank for x in own.devices}
@@ -194,18 +201,6 @@ def _rank(survey: Survey, wish: Wish) -> int | None:
         there = f"They are {listed(list(map(str, numbers)), 8)}." if ranks else "It has no ranks."
         raise UsageError(f"the program has no rank {wish.rank}", there)
     return numbers.index(wish.rank)
-
-
-def _left_out(survey: Survey, places: Sequence[int]) -> Iterator[Notice]:
-    """Why some of the kernels are not looked at."""
-    waiting = [survey.works[x] for x in places if work_waits(survey.works[x])]
-    if waiting:
-        names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
-        yield Notice(
-            "waits-for-others",
-            f"{names}: only timed, since while it runs it waits for "
-            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again",
-        )
 
 
 def heavy(
