@@ -21,7 +21,6 @@ them before a launch while the other waits for it in a collective, and neither g
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 from collections import Counter
@@ -437,12 +436,8 @@ def take_detail(
         f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
         f"{several(len(picked.invocations), 'launch', 'launches')} of each"
     )
-    # The reader warms up while ncu runs; of several kernels a second one reads half.
-    with (
-        private_folder() as holder,
-        Standby() as standby,
-        Standby() if len(picked.works) > 1 else contextlib.nullcontext() as beside,
-    ):
+    # The reader warms up while ncu runs.
+    with private_folder() as holder, Standby() as standby:
         report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
         argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
         try:
@@ -464,7 +459,7 @@ def take_detail(
             fault = KernelError(why, "Its report was not kept.")
             return _without("detail-failed", fault, broken=True)
         try:
-            profile = read_report(report, timeout_s=_READ_S, standby=standby, beside=beside)
+            profile = read_report(report, timeout_s=_READ_S, standby=standby)
             symbols = report_symbols(read_raw(report), report)
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))
