@@ -24,7 +24,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -127,8 +128,16 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     """
     rank = _rank(survey, wish)
     matching = _matching(survey.works, wish)
-    works = _kernels(survey, [x for x in matching if not work_waits(survey.works[x])], wish)
-    notices = [*_left_out(survey, matching)]
+    alone = [x for x in matching if not work_waits(survey.works[x])]
+    works, share = _kernels(survey, alone, wish)
+    notices: list[Notice] = []
+    if waiting := [survey.works[x] for x in matching if x not in alone]:
+        names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
+        message = (
+            f"{names}: only timed, since while it runs it waits for "
+            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again"
+        )
+        notices.append(Notice("waits-for-others", message))
     device = None
     if rank is not None:
         others = {x for at, own in enumerate(survey.ranks) if at != rank for x in own.devices}
@@ -141,6 +150,10 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
             )
             notices.append(Notice("ranks-alike", message))
             return Picked(notices=tuple(notices))
+    if wish.top is None and share < ENOUGH:
+        number, there, part = len(works), len(alone), quantity(100 * share, "%")
+        message = f"{number} of {there} kernels are picked for ncu: {part} of the time (--top N)"
+        notices.append(Notice("few-kernels", message))
     who = trace.who
     own: dict[str, dict[Config, dict[int, int]]] = {survey.works[x].symbol: {} for x in works}
     count: Counter[str] = Counter()
@@ -159,9 +172,9 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
         chosen, there, share = heavy(own[work.symbol], like, called.get(place) or None)
         classes += chosen
         if share < ENOUGH:
+            name, number, part = work.name, len(chosen), quantity(100 * share, "%")
             message = (
-                f"{work.name}: {len(chosen)} of {there} configurations are looked at closely, "
-                f"{quantity(100 * share, '%')} of its time"
+                f"{name}: {number} of {there} configurations are picked for ncu: {part} of its time"
             )
             notices.append(Notice("few-configurations", message))
     return Picked(
@@ -185,18 +198,6 @@ def _rank(survey: Survey, wish: Wish) -> int | None:
         there = f"They are {listed(list(map(str, numbers)), 8)}." if ranks else "It has no ranks."
         raise UsageError(f"the program has no rank {wish.rank}", there)
     return numbers.index(wish.rank)
-
-
-def _left_out(survey: Survey, places: Sequence[int]) -> Iterator[Notice]:
-    """Why some of the kernels are not looked at."""
-    waiting = [survey.works[x] for x in places if work_waits(survey.works[x])]
-    if waiting:
-        names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
-        yield Notice(
-            "waits-for-others",
-            f"{names}: only timed, since while it runs it waits for "
-            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again",
-        )
 
 
 def heavy(
@@ -283,8 +284,8 @@ def _pattern(work: Work, works: Sequence[Work]) -> str:
     return f"{re.escape(work.name)[:60]}.*{own[0]}" if others and own else work.name[:60]
 
 
-def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[int, ...]:
-    """Those of some kernels that are looked at."""
+def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[tuple[int, ...], float]:
+    """Those of some kernels that are looked at, and their part (0-1) of the time of all."""
     works = survey.works
     asked = {seen.name for seen in wish.like}
     like = [place for place in kernels if works[place].name in asked]
@@ -293,16 +294,12 @@ def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[int, .
     if not times:
         times = {place: sum(works[place].total_ns) for place in kernels}
     kernels = sorted(kernels, key=lambda place: -times.get(place, 0))
-    if wish.top is not None:
-        return tuple(dict.fromkeys([*kernels[: wish.top], *like]))
-    whole = sum(times.values())
-    taken, out = 0, []
-    for place in kernels[:TOP]:
-        out.append(place)
-        taken += times.get(place, 0)
-        if taken >= ENOUGH * whole:
-            break
-    return tuple(dict.fromkeys([*out, *like]))
+    whole, most = sum(times.values()), wish.top
+    if most is None:
+        reached = accumulate(times.get(place, 0) for place in kernels)
+        most = min(TOP, 1 + sum(taken < ENOUGH * whole for taken in reached))
+    out = tuple(dict.fromkeys([*kernels[:most], *like]))
+    return out, sum(times.get(place, 0) for place in out) / whole if whole else 1.0
 
 
 def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, ...]:

@@ -100,8 +100,8 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
     return Wanted(work=work, number=number, limit=limit)
 
 
-def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say: Say) -> Path:
-    """Run the program once more, keep the launch below `place`, a fresh folder; return where.
+def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say: Say) -> None:
+    """Run the program once more, and keep the launch below `place`, a fresh folder.
 
     Raises:
         UsageError: it holds more than is kept, or there is no such launch.
@@ -132,7 +132,6 @@ def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say:
     say(f"keeping {several(len(buffers), 'buffer')}, {size}, before and after")
     write_lifted(place / FOLDER, recorded)
     clear_folder(place.parent, place.name, keep=FOLDER)
-    return place / FOLDER
 
 
 def _told(size: int) -> str:
@@ -376,17 +375,13 @@ def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
             if entry.search(text):
                 return text.rstrip(b"\0")
     for home in _triton_homes():
-        for cubin in sorted(home.glob(f"*/{_plain_name(symbol)}.cubin")):
+        for cubin in sorted(home.glob(f"*/{symbol if symbol.isidentifier() else '?'}.cubin")):
             twin = cubin.with_suffix(".ptx")
             if not twin.is_file() or cubin.stat().st_size != len(image):
                 continue
             if read_regular(cubin, CAPTURE) == image:
                 return read_regular(twin, CAPTURE)
     return b""
-
-
-def _plain_name(symbol: str) -> str:
-    return symbol if re.fullmatch(r"\w+", symbol) else "?"
 
 
 def _triton_homes() -> Iterator[Path]:

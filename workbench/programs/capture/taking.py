@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
@@ -89,13 +90,8 @@ class Neutral:
 
 def _own(command: Sequence[str]) -> tuple[str, ...]:
     """Ncu's recorded command, without where it wrote: a temporary folder of ours."""
-    out: list[str] = []
-    skip = False
-    for word in command:
-        if not skip and word not in ("--export", "--log-file"):
-            out.append(word)
-        skip = word in ("--export", "--log-file")
-    return tuple(out)
+    paths = {"--export", "--log-file"}
+    return tuple(word for before, word in pairwise(("", *command)) if not paths & {before, word})
 
 
 def _user() -> str:

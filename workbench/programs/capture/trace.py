@@ -437,6 +437,5 @@ def _neighbours(traces: Sequence[Trace]) -> tuple[_Counts, _Counts]:
 
 
 def _most(counts: Counter[str], places: Mapping[str, int]) -> int:
-    if not counts:
-        return -1
-    return places[min(counts, key=lambda symbol: (-counts[symbol], places[symbol]))]
+    found = min(counts, key=lambda symbol: (-counts[symbol], places[symbol]), default="")
+    return places.get(found, -1)

@@ -716,6 +716,10 @@ def _doubt(
     return Disagreement(words=_("; ").join(words), against=against)
 
 
+#: Launches that went the other way by this part of a kernel's change are told as well.
+_HIDDEN = 0.25
+
+
 def _step(
     row: WorkChange,
     difference: ProgramDifference,
@@ -729,23 +733,12 @@ def _step(
     old, new = _looked_at(row, difference, details)
     assert old is not None and new is not None  # a class of them was told
     for other in _classes_seen(row, old, new):
-        if _opposed(difference, row, near.of, other):
+        whole, way, against = (b - a for a, b in map(difference.seconds, (row, near.of, other)))
+        if way * against < 0 and abs(against) >= _HIDDEN * abs(whole):
             closely = _of_class(other, row, difference, (old, new))
             found = _told_step(row, closely, difference, force)
             return replace(step, opposed=found if found.story is not None else None)
     return step
-
-
-#: Launches that went the other way by this part of a kernel's change are told as well.
-_HIDDEN = 0.25
-
-
-def _opposed(
-    difference: ProgramDifference, row: WorkChange, told: ClassChange, other: ClassChange
-) -> bool:
-    """Whether the time of launches went the other way than that of those that are told."""
-    whole, way, against = (b - a for a, b in map(difference.seconds, (row, told, other)))
-    return way * against < 0 and abs(against) >= _HIDDEN * abs(whole)
 
 
 def _told_step(

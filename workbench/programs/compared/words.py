@@ -219,14 +219,14 @@ def waiting_words(difference: ProgramDifference) -> str:
         all(side.survey.works[x].graph for row in difference.rows for x in (row.old, row.new)[n])
         for n, side in enumerate((difference.old, difference.new))
     ]
-    graph = _("; its kernels are launched as nodes of a CUDA graph in @") if any(nodes) else ""
-    whose = (difference.old, difference.new)[nodes.index(True)].name + " alone" if graph else ""
-    return _(
+    text = _(
         "the GPU waits for launches {told} of an iteration, which begins every "
         "{begins}{tracer}: {ratio}"
-    ).format(told=told, begins=begins, tracer=tracer, ratio=faster(ratio)) + (graph + whose) * (
-        not all(nodes)
-    )
+    ).format(told=told, begins=begins, tracer=tracer, ratio=faster(ratio))
+    if nodes[0] != nodes[1]:
+        text += _("; its kernels are launched as nodes of a CUDA graph in @")
+        text += f"{(difference.new if nodes[1] else difference.old).name} alone"
+    return text
 
 
 def _waits(difference: ProgramDifference) -> tuple[float, float] | None:

@@ -282,6 +282,8 @@ class EmulatedDevice:
 
     def _run(self, asked: LaunchAsked, module: LoadedModule) -> tuple[CountedLaunch, str] | Refusal:
         state, printed = self.state, list[str]()
+        # A kernel may poll memory that the host shares.
+        shared = any(each.kind != "device" for each in self.allocations.values())
         limits = ptxemu.Limits(1 << 62, max(state.deadline - time.monotonic(), 0), state.deadline)
         try:
             kernel = module.kernel(asked.kernel)
@@ -298,7 +300,7 @@ class EmulatedDevice:
                 cluster=asked.cluster,
                 textures=self.textures,
                 print=printed.append,
-                host=self._host(),
+                host=self._wait_for_host if shared else None,
                 limits=limits,
             )
         except ptxemu.LaunchError as error:
@@ -346,12 +348,6 @@ class EmulatedDevice:
         for warning in counts.warnings:
             state.note(warning, warning)
         return state.launches.add(counts, module, self.process, asked.stream), printed
-
-    def _host(self) -> Callable[[], bool] | None:
-        """Waits for the host, where it shares memory that a kernel may poll."""
-        if not any(each.kind != "device" for each in self.allocations.values()):
-            return None
-        return self._wait_for_host
 
     def _wait_for_host(self) -> bool:
         time.sleep(0.002)

@@ -39,9 +39,10 @@ class FaultLog:
         if known is not None:
             self._by[key] = replace(known, count=known.count + 1)
             return
+        message = _ARRAY.sub(lambda found: self.name(int(found[1])), fault.message)
         self._by[key] = ProgramFault(
             kind=fault.kind,
-            message=self._worded(fault.message),
+            message=_HEADER.sub("cuda/", message.replace(f"{self.folder}/", "")),
             hint=fault.hint,
             kernel=own_name(kernel),
             launch=launch,
@@ -50,11 +51,6 @@ class FaultLog:
             count=1,
             fatal=fault.fatal,
         )
-
-    def _worded(self, message: str) -> str:
-        """A message with the names of arrays, and files as a person calls them."""
-        message = _ARRAY.sub(lambda found: self.name(int(found[1])), message)
-        return _HEADER.sub("cuda/", message.replace(f"{self.folder}/", ""))
 
     @property
     def all(self) -> tuple[ProgramFault, ...]:

@@ -10,7 +10,7 @@ the rest only what a copy or a launch changed is hashed.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Generic, TypeVar
@@ -90,12 +90,9 @@ class Memo(Generic[Told]):
         stale = [each for each in self.regions.values() if each.shared or each.digest is None]
         if cost is None or cost < 1.5 * _HASH_S * sum(each.size for each in stale):
             return None
-        return launch, self._state(stale)
-
-    def _state(self, stale: Iterable[Region]) -> tuple[tuple[int, bytes | None], ...]:
         for region in stale:
             region.digest = self._hashed(region)
-        return tuple((each.start, each.digest) for each in self.regions.values())
+        return launch, tuple((each.start, each.digest) for each in self.regions.values())
 
     def _hashed(self, region: Region) -> bytes:
         """A region's content, and where something was written to it."""

@@ -145,7 +145,15 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
             target = Path(holder) / program.source.stem
             compile_program(program.source, target, flags, libraries, program.folder)
             command = (str(target), *program.arguments)
-        state = _watch(program, shown, recorder)
+        state = RunState(
+            chip=shown,
+            check=program.check,
+            deadline=time.monotonic() + (program.timeout_s or 1e9),
+            budget=program.budget or 1e30,
+            found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
+            launches=Launches(shown),
+            record=recorder,
+        )
         tail: deque[str] = deque(maxlen=_TAIL)
         with StandinServer(state, Path(holder) / "socket") as server:
             ended = _run(
@@ -228,19 +236,6 @@ def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> di
     env["NVCC_APPEND_FLAGS"] = " ".join(filter(None, (env.get("NVCC_APPEND_FLAGS", ""), flags)))
     env[SOCKET] = server.address
     return env
-
-
-def _watch(program: Program, shown: ShownChip, recorder: LaunchRecorder) -> RunState:
-    state = RunState(
-        chip=shown,
-        check=program.check,
-        deadline=time.monotonic() + (program.timeout_s or 1e9),
-        budget=program.budget or 1e30,
-        found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
-        launches=Launches(shown),
-        record=recorder,
-    )
-    return state
 
 
 def array_name(state: RunState, index: int) -> str:

@@ -136,7 +136,7 @@ def test_most_of_a_kernels_time_is_looked_at_or_it_is_said(work: list[tuple[int,
     for notice in found.notices:
         there = len({block for block, _ in work})
         assert notice.code == "few-configurations"
-        assert notice.message.startswith(f"big: 12 of {there} configurations are looked at closely")
+        assert notice.message.startswith(f"big: 12 of {there} configurations are picked for ncu")
 
 
 def test_grids_that_are_nearly_equal_are_looked_at_once() -> None:
@@ -187,6 +187,10 @@ def names(wish: Wish) -> list[str]:
 def test_kernels_are_picked_by_their_time_or_by_name() -> None:
     assert names(Wish()) == ["big"]  # 90% of the time
     assert names(Wish(top=2)) == ["big", "mid"]
+    (few,) = pick(
+        *surveyed([launch(x, 9 * n, 9 * n + 5) for n, x in enumerate("abcdefg")]), Wish()
+    ).notices
+    assert few.message == "5 of 7 kernels are picked for ncu: 71.4% of the time (--top N)"
     assert names(Wish(kernel="^lo")) == ["low"]
     with pytest.raises(UsageError, match="no kernel of the program matches"):
         names(Wish(kernel="nothing"))
