@@ -63,7 +63,7 @@ from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
 from workbench.language import N_, _, told
 from workbench.model import COMPILER, Number, Profile, Record, Timing
-from workbench.units import faster, points, quantity, relative, several, signed
+from workbench.units import faster, inside, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
@@ -75,7 +75,7 @@ _CLOCK_DRIFT = 0.03
 _WHOLE = ("duration", "cycles")
 #: Counters of blocks on an SM by what each resource leaves room for.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
-#: Counters of the use of shared memory. To begin with it is a choice, and not worse than none.
+#: Counters of the use of shared memory. To begin (or end) with it is a choice, no worse than none.
 _USES = ("shared_loads", "shared_stores", "shared_accesses", "shared_wavefronts",
          "shared_wavefronts_ideal")  # fmt: skip
 
@@ -129,8 +129,7 @@ class Delta(Record, frozen=True):
     @property
     def phrase(self) -> str:
         """The title inside of a sentence."""
-        plain = not self.title[:2].isupper()
-        return self.title[:1].lower() + self.title[1:] if plain else self.title
+        return inside(self.title)
 
     @property
     def difference(self) -> str:
@@ -446,9 +445,9 @@ def _delta(
 ) -> Delta:
     # Of blocks of another size more are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
-    if counter.id in _USES and isinstance(old, Combined) and not old.value:
-        better = ""
     values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
+    if counter.id in _USES and 0 in values:
+        better = ""
     known = [side for side in (old, new) if isinstance(side, Combined)]
     ncu = known[-1].ncu if known else counter.origin
     rules = [side.rule for side in known if side.rule]

@@ -769,9 +769,8 @@ def values_words(change: KernelChange) -> str:
     said = []
     for value in change.values[:_VALUES]:
         counter = catalog()[value.id]
-        title = counter.title[:1].lower() + counter.title[1:]
         old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
-        said.append(f"{title} {old} → {new}")
+        said.append(f"{counter.phrase} {old} → {new}")
     more = (
         _(" and {values} more").format(values=len(change.values) - _VALUES)
         if len(change.values) > _VALUES

@@ -23,16 +23,12 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
 from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
-from workbench.analysis.cause.hypotheses import WAITS
+from workbench.analysis.cause.hypotheses import HALF, WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.launches import (
-    KernelChange,
-    kernel_words,
-    speaking,
-)
+from workbench.analysis.launches import KernelChange, kernel_words
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.optional import minus, total
+from workbench.analysis.optional import Maybe, growth, minus, total
 from workbench.analysis.sameness import data_words, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL
@@ -42,6 +38,7 @@ from workbench.model import Number, Record
 from workbench.units import (
     capital,
     faster,
+    inside,
     joined,
     lines_named,
     lines_span,
@@ -212,7 +209,8 @@ class Tie(Linked, frozen=True):
     facts: tuple[Fact, ...]
     time: TimePart | None = None
     stalls: tuple[StallDelta, ...] = ()
-    #: Of link ``elsewhere``, what it is where neither a note nor the compiler nor noise is it.
+    #: Of link ``elsewhere``, what it is where neither a note nor the compiler nor noise is it; of
+    #: ``launch``, what changed of it.
     instead: str = ""
 
     @property
@@ -225,7 +223,7 @@ class Tie(Linked, frozen=True):
             return Title(shared, _("linked by"), self.symbols)
         if self.link == "launch":
             became = _(self.note) if self.note in _BECAME else ""
-            return Title(_("linked to the launch"), _("of"), self.symbols, became)
+            return Title(_("linked to the launch"), _("of"), self.symbols, became, self.instead)
         if self.link == "unknown":
             return Title(_("source unknown"), note=self.places)
         return Title(_("unattributed"), why=self.instead or self.elsewhere)
@@ -389,7 +387,7 @@ def tell(
             return joined([head, _speed(comparison)])
         if kinds == {"devices"}:
             return joined([head, _speed(comparison), *_limits(comparison, cause)])
-        return joined([head, precise])
+        return joined([head, precise, _limit(cause.limit_old, cause.limit_new)])
     clauses = [
         precise,
         data_words(cause.doubts),
@@ -398,19 +396,20 @@ def tell(
         or ("" if comparison.speed is None and cause.proofs else _speed(comparison)),
         _unseen(comparison),
         _set_of_kernels(comparison),
-        _by_kernel(comparison),
-        _one_without_the_other(comparison),
+        _by_kernel(cause.kernel),
+        "" if cause.kernel is not None else _one_without_the_other(comparison),
     ]
     speed = comparison.speed
     alone = comparison.profiler_alone
-    if speed is None or speed.moved or (alone and cause.proofs):
+    if speed is None or speed.moved or cause.kernel is not None or (alone and cause.proofs):
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
             _proof(proof, comparison, attribution.hunks, cause) if proof else _nothing(comparison),
             _second(comparison, cause, attribution.hunks),
+            _lanes(comparison),
             _stall(cause),
-            "" if unknown or not comparison["duration"].moved else _unexplained(time),
+            "" if unknown or not comparison["duration"].moved else _unexplained(time, comparison),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
     return joined(clauses)
@@ -497,15 +496,10 @@ def _unseen(comparison: Comparison) -> str:
     return _("Under the profiler they are equally fast within the noise.")
 
 
-def _by_kernel(comparison: Comparison) -> str:
-    """Of several kernels the one that changed most, where they changed at all together."""
-    if not comparison["duration"].moved:
-        return ""
-    matched = [change for change in comparison.kernels if change.matched]
-    speaker = speaking(comparison.kernels)
-    if len(matched) < 2 or speaker is None or not speaker.moved:
-        return ""
-    return _("The kernel that changed most: {kernel}.").format(kernel=kernel_words(speaker))
+def _by_kernel(kernel: KernelChange | None) -> str:
+    """Of several kernels the one that changed most."""
+    text = _("The kernel that changed most: {kernel}.")
+    return text.format(kernel=kernel_words(kernel)) if kernel is not None else ""
 
 
 #: Kernels that came and went are told where they make this part of the change.
@@ -584,8 +578,18 @@ def _one_without_the_other(comparison: Comparison) -> str:
 
 
 def _nothing(comparison: Comparison) -> str:
-    moved = any(delta.moved for delta in comparison.counters if delta.id != "duration")
-    return _("No counter that moved explains it.") if moved and comparison.speed else ""
+    """That nothing explains the time, and the count that went with it and at least as far."""
+    moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
+    speed = comparison.speed
+    if speed is None or not moved:
+        return ""
+    taken = -math.log(speed.speedup)
+    for delta in moved:
+        went = growth(delta.old, delta.new) or 0.0
+        if delta.id in ("instructions", *WAITS) and went * taken >= taken * taken:
+            text = _("No counter that moved explains it; with it, {what} {moved}.")
+            return text.format(what=delta.phrase, moved=_moved(delta))
+    return _("No counter that moved explains it.")
 
 
 def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: Cause) -> str:
@@ -609,16 +613,18 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
             text += _beside(proof.beside)
     # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
     taken = proof.way in ("count", "work", "wait")
-    part = _of_seconds(proof.score, comparison) if taken else proof.score
+    of = cause.kernel or comparison.speed
+    part = _of_seconds(proof.score, of.old_s, of.new_s) if taken and of else proof.score
     partly = _("It explains only part of the time.") if part < _PARTLY else ""
     first = _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
+    if cause.kernel is not None:
+        first = _("In it, {text}").format(text=inside(first))
     return joined([first, _held(proof), partly])
 
 
-def _of_seconds(score: float, comparison: Comparison) -> float:
+def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
     """The part (0-1) of what was gained or lost, of a score, which is a part of its logarithm."""
-    speed = comparison.speed
-    change = abs(math.log(speed.speedup)) if speed is not None else 0.0
+    change = abs(growth(old_s, new_s) or 0.0)
     return math.expm1(-score * change) / math.expm1(-change) if change else score
 
 
@@ -660,6 +666,14 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     if rest[0].score < first.score:
         return ""
     return _("{text}.").format(text=_occupancy(rest[0], cause))
+
+
+def _lanes(comparison: Comparison) -> str:
+    """Lanes that each instruction keeps busy, where more came with less time, or fewer with more."""
+    lanes, speed = comparison["lanes_per_instruction"], comparison.speed
+    moved = growth(lanes.old, lanes.new) or 0.0
+    with_it = speed is not None and speed.moved and moved * math.log(speed.speedup) > 0
+    return _("{text}.").format(text=_counted(lanes)) if with_it and abs(moved) >= HALF else ""
 
 
 def _also(proof: Proof, hunks: Sequence[Hunk]) -> str:
@@ -814,8 +828,11 @@ def _spent(move: StallMove) -> str:
     return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 
 
-def _unexplained(time: TimeSplit | None) -> str:
-    """The part of the time that is linked to no edit; of whole launches the kernels' rows tell."""
+def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
+    """The part of the time that is linked to no edit, and registers, which the compiler deals.
+
+    Of whole launches the kernels' rows tell.
+    """
     rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
     rest = [part for part in rest if part.note != "no-samples"]
     if time is None or not rest:
@@ -823,8 +840,9 @@ def _unexplained(time: TimeSplit | None) -> str:
     largest = max(rest, key=lambda part: abs(part.delta_s))
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
-    return _("An estimated {time} is not linked to any source change.").format(
-        time=signed(largest.delta_s, "s")
+    registers = comparison["registers"]
+    return _("An estimated {time} is not linked to any source change{registers}.").format(
+        time=signed(largest.delta_s, "s"), registers=_beside(registers) if registers.moved else ""
     )
 
 

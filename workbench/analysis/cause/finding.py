@@ -29,15 +29,16 @@ from workbench.analysis.cause.hypotheses import (
 )
 from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
 from workbench.analysis.cause.works import UNITS, change_of, works_of
-from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
+from workbench.analysis.launches import KernelChange, SideBySide, speaking, total_seconds
+from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of_launch, state_seconds
 from workbench.analysis.limits.occupancy import OccupancySplit
-from workbench.analysis.optional import growth, over, times
+from workbench.analysis.optional import growth, largest, over, times
 from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
-from workbench.analysis.weight import Scale, tells
+from workbench.analysis.weight import TELLING, Scale, tells
 from workbench.counters import Missing
 from workbench.gpus import chip_for
 from workbench.model import Profile, Record
@@ -83,7 +84,7 @@ class StallMove(Record, frozen=True):
 class Cause(Record, frozen=True):
     """Why a step took the time that it took. `proofs` come best first, and may be none.
 
-    `stalls` are the warp states that moved with the time or against it, the most first;
+    `kernel` is the one of several that all of it is said of: see `changed_most`. `stalls` are the warp states that moved with the time or against it, the most first;
     `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
     that SMs were active on both sides; `room` are the resources that changed how many blocks fit
     on an SM.
@@ -99,6 +100,7 @@ class Cause(Record, frozen=True):
     room: tuple[Delta, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     broken: tuple[str, ...] = ()
+    kernel: KernelChange | None = None
 
     @property
     def other_work(self) -> bool:
@@ -107,8 +109,7 @@ class Cause(Record, frozen=True):
 
 
 def find_cause(
-    old: Profile,
-    new: Profile,
+    both: SideBySide,
     comparison: Comparison,
     attribution: Attribution,
     time: TimeSplit | None,
@@ -116,8 +117,16 @@ def find_cause(
     doubts: tuple[Doubt, ...] = (),
 ) -> Cause:
     """Weigh every counter that moved, and find where the best of them moved."""
+    old, new = both.old, both.new
     if wrong := dict.fromkeys((*broken(old), *broken(new))):
         return Cause((), (), None, None, doubts=doubts, broken=tuple(wrong))
+    kernel = changed_most(comparison)
+    limits = _limits(both.each, comparison.kernels, kernel)
+    if kernel is not None and kernel.old is not None and kernel.new is not None:
+        old = structs.replace(old, launches=(both.each[0].launches[kernel.old],))
+        new = structs.replace(new, launches=(both.each[1].launches[kernel.new],))
+        comparison = compare(old, new, force=True, across=True)
+        occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)
@@ -179,12 +188,46 @@ def find_cause(
     return Cause(
         proofs=tuple(proofs),
         stalls=_stalls(*sides),
-        limit_old=limit_of(old),
-        limit_new=limit_of(new),
+        limit_old=limits[0],
+        limit_new=limits[1],
         active=_active(*sides),
         room=_room(comparison, occupancy),
         doubts=doubts,
+        kernel=kernel,
     )
+
+
+def changed_most(comparison: Comparison) -> KernelChange | None:
+    """Of several kernels the one on both sides that changed most, where that tells anything."""
+    kernels, one = comparison.kernels, speaking(comparison.kernels)
+    whole = total_seconds(kernels)
+    if len(kernels) < 2 or one is None or not one.moved or whole is None:
+        return None
+    moved = abs(one.change_s or 0.0) * min(one.samples)
+    return one if moved >= TELLING * max(whole) else None
+
+
+def _limits(
+    sides: tuple[Profile, Profile], kernels: Sequence[KernelChange], changed: KernelChange | None
+) -> tuple[Limit | None, Limit | None]:
+    """What limits the kernel that changed most, else the one that takes most of the new time.
+
+    Where there are others beside it, the words say which one it is.
+    """
+    there = [kernel for kernel in kernels if kernel.samples[1]]
+    spent = [(kernel.new_s or 0.0) * kernel.samples[1] for kernel in there]
+    compared = [n for n, kernel in enumerate(there) if kernel.new is not None]
+    most = max(compared, key=lambda n: (spent[n], there[n].weight), default=None)
+    one = changed if changed is not None or most is None else there[most]
+    if one is None:
+        return None, None
+    limits = [
+        limit_of_launch(side.launches[at], side.device) if at is not None else None
+        for side, at in zip(sides, (one.old, one.new), strict=True)
+    ]
+    if len(there) > 1 and limits[1] is not None:
+        limits[1] = limits[1].of(one.name_new, over(spent[there.index(one)], sum(spent)))
+    return limits[0], limits[1]
 
 
 #: Part of a change that bytes need at the memory's peak to stand beside instructions.
@@ -192,10 +235,16 @@ _CARRIED = 0.25
 
 
 def _traffic(old: Profile, comparison: Comparison) -> Delta | None:
-    """Device memory's bytes, where they moved by more than instructions and took much of it."""
+    """Device memory's bytes, where they moved by more than instructions and took much of it.
+
+    Of a memory that was idle for most of either time they held nothing up.
+    """
     data, time, count = (comparison[x] for x in ("dram_bytes", "duration", "instructions"))
     moved, work = growth(data.old, data.new), growth(count.old, count.new)
+    busy = largest(comparison[MEMORY].old, comparison[MEMORY].new)
     if moved is None or work is None or data.delta is None or not data.moved:
+        return None
+    if busy is not None and busy < _BUSY:
         return None
     part = over(Scale(old, comparison).seconds(data.id, data.delta), time.delta)
     more = moved * work > 0 and abs(moved) > abs(work)

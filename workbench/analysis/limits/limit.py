@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.optional import largest, over, times
 from workbench.analysis.plausible import broken
@@ -23,7 +25,7 @@ from workbench.counters import Counter, catalog, line_metric
 from workbench.gpus import WARP_SIZE, chip_for, of_all_chips
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record, line_counters
-from workbench.units import several
+from workbench.units import quantity, several
 
 # --- Why warps waited: shares of warp time by state, per launch and per source line --------------
 #
@@ -403,7 +405,8 @@ class Limit(Record, frozen=True):
     """What limits one side. `share` is in % of the resource's peak, or of the warps' time.
 
     `names` is what the words name beside the resource: the warp state of a latency, the blocks
-    and SMs of a grid that is too small. Empty where the resource says all.
+    and SMs of a grid that is too small. Empty where the resource says all. `kernel` is the one of
+    several that it limits.
     """
 
     id: ResourceId
@@ -411,6 +414,15 @@ class Limit(Record, frozen=True):
     share: float
     others: tuple[Load, ...] = ()
     names: tuple[str | int, ...] = ()
+    kernel: str = ""
+
+    def of(self, kernel: str, part: float | None) -> Limit:
+        """The limit of one kernel of several, which takes a part (0-1) of the time."""
+        words = _("{words}, in {kernel}").format(words=self.words, kernel=kernel)
+        if part:
+            share = quantity(100 * part, "%")
+            words = _("{words} ({share} of the time)").format(words=words, share=share)
+        return structs.replace(self, words=words, kernel=kernel)
 
     def when(self, before: Limit | None) -> Literal["still ", "now ", ""]:
         """``still`` where the side before was limited by the same, whatever its share.
