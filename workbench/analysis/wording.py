@@ -408,7 +408,7 @@ def tell(
             _proof(proof, comparison, attribution.hunks, cause) if proof else _nothing(comparison),
             _second(comparison, cause, attribution.hunks),
             _lanes(comparison),
-            _stall(cause),
+            _stall(comparison, cause),
             "" if unknown or not comparison["duration"].moved else _unexplained(time, comparison),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
@@ -659,9 +659,9 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
     if local is not None and (first.way == "launch" or not local.counter.old):
         return _also(local, hunks)
-    if comparison["duration"].delta is None:
+    if comparison["duration"].delta is None and cause.kernel is None:
         return _also(rest[0], hunks) if rest else ""
-    if (first.way, *(proof.way for proof in rest[:1])) != ("wait", "occupancy"):
+    if not rest or rest[0].way != "occupancy" or first.way not in ("wait", "count"):
         return ""
     if rest[0].score < first.score:
         return ""
@@ -669,7 +669,7 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
 
 
 def _lanes(comparison: Comparison) -> str:
-    """Lanes that each instruction keeps busy, where more came with less time, or fewer with more."""
+    """Lanes that an instruction keeps busy, where more came with less time, or fewer with more."""
     lanes, speed = comparison["lanes_per_instruction"], comparison.speed
     moved = growth(lanes.old, lanes.new) or 0.0
     with_it = speed is not None and speed.moved and moved * math.log(speed.speedup) > 0
@@ -807,7 +807,7 @@ def _hunks(numbers: Sequence[int]) -> str:
     return text.format(numbers=listed(list(map(str, numbers))))
 
 
-def _stall(cause: Cause) -> str:
+def _stall(comparison: Comparison, cause: Cause) -> str:
     move = stall_of(cause)
     if move is None or (cause.proofs[0].way == "wait" and cause.proofs[0].counter.id == move.stall):
         return ""
@@ -818,7 +818,11 @@ def _stall(cause: Cause) -> str:
         text = _("Warps spent an estimated {time}, {share} of the change.")
     else:
         text = _("Warps spent an estimated {time}, more than all of the change.")
-    return text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
+    text = text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
+    each = comparison[move.stall]
+    if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:
+        text = joined([text, _("For each instruction they {moved}.").format(moved=_moved(each))])
+    return text
 
 
 def _spent(move: StallMove) -> str:

@@ -34,16 +34,16 @@ from workbench.analysis.duration import TimeSplit
 from workbench.analysis.launches import KernelChange, SideBySide, speaking, total_seconds
 from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of_launch, state_seconds
 from workbench.analysis.limits.occupancy import OccupancySplit
-from workbench.analysis.optional import growth, largest, over, times
+from workbench.analysis.optional import growth, largest, minus, over, times
 from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
-from workbench.analysis.weight import TELLING, Scale, tells
+from workbench.analysis.weight import Scale, tells
 from workbench.counters import Missing
 from workbench.gpus import chip_for
 from workbench.model import Profile, Record
 
-#: A warp state that moved by less than this part of the longer time is not told.
+#: A warp state (or kernel) that moved by less than this part of the longer time is not told.
 _STALL = 0.02
 
 
@@ -84,7 +84,8 @@ class StallMove(Record, frozen=True):
 class Cause(Record, frozen=True):
     """Why a step took the time that it took. `proofs` come best first, and may be none.
 
-    `kernel` is the one of several that all of it is said of: see `changed_most`. `stalls` are the warp states that moved with the time or against it, the most first;
+    `kernel` is the one of several that all of it is said of: see `changed_most`. `stalls` are the
+    warp states that moved with the time or against it, the most first;
     `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
     that SMs were active on both sides; `room` are the resources that changed how many blocks fit
     on an SM.
@@ -144,9 +145,11 @@ def find_cause(
             change=counter.delta,
         )
 
-    proofs = []
+    proofs, scale = [], Scale(old, comparison)
     useless, slight = held_nothing_up(comparison, sides), agreed(comparison)
     for h in hypotheses:
+        if h.way == "count" and _free(comparison[h.counter], scale):
+            continue
         if useless and h.way == "wait":
             continue
         told = delta_of(comparison, h, sides)
@@ -181,8 +184,8 @@ def find_cause(
                 beside=beside,
             )
         )
-    if _hidden(proofs):
-        proofs[:2] = proofs[1::-1]
+    if (first := _hidden(proofs)) is not None:
+        proofs = [first, *(each for each in proofs if each is not first)]
     if comparison["duration"].delta is None:
         proofs = _counted(old, comparison, place)
     return Cause(
@@ -197,14 +200,20 @@ def find_cause(
     )
 
 
+#: A kernel that changed by this part of its time is told, or that has this part of the change.
+_MUCH, _MOSTLY = 0.05, 0.5
+
+
 def changed_most(comparison: Comparison) -> KernelChange | None:
-    """Of several kernels the one on both sides that changed most, where that tells anything."""
+    """Of several kernels the one that changed most: by much of its own time, or of the whole's."""
     kernels, one = comparison.kernels, speaking(comparison.kernels)
     whole = total_seconds(kernels)
     if len(kernels) < 2 or one is None or not one.moved or whole is None:
         return None
     moved = abs(one.change_s or 0.0) * min(one.samples)
-    return one if moved >= TELLING * max(whole) else None
+    own = abs(growth(one.old_s, one.new_s) or 0.0)
+    mostly = moved >= _MOSTLY * abs(whole[1] - whole[0])
+    return one if own >= (_STALL if mostly else _MUCH) else None
 
 
 def _limits(
@@ -230,6 +239,14 @@ def _limits(
     return limits[0], limits[1]
 
 
+def _free(counter: Delta, scale: Scale) -> bool:
+    """Whether it is sectors that the chip would pass in next to none of the time that changed."""
+    taken = over(scale.seconds(counter.id, counter.delta or 0.0), minus(scale.new_s, scale.old_s))
+    return counter.unit == "sector" and taken is not None and abs(taken) < _SECTORS
+
+
+#: Sectors whose change takes less than this part of the change of the time moved none of it.
+_SECTORS = 0.01
 #: Part of a change that bytes need at the memory's peak to stand beside instructions.
 _CARRIED = 0.25
 
@@ -237,34 +254,40 @@ _CARRIED = 0.25
 def _traffic(old: Profile, comparison: Comparison) -> Delta | None:
     """Device memory's bytes, where they moved by more than instructions and took much of it.
 
-    Of a memory that was idle for most of either time they held nothing up.
+    Of a memory that was idle for most of either time they held nothing up; where they moved as
+    instructions did, there was more or less to do.
     """
     data, time, count = (comparison[x] for x in ("dram_bytes", "duration", "instructions"))
     moved, work = growth(data.old, data.new), growth(count.old, count.new)
     busy = largest(comparison[MEMORY].old, comparison[MEMORY].new)
     if moved is None or work is None or data.delta is None or not data.moved:
         return None
-    if busy is not None and busy < _BUSY:
+    if busy is not None and busy < _BUSY and abs(moved - work) > _AGREE * abs(moved):
         return None
     part = over(Scale(old, comparison).seconds(data.id, data.delta), time.delta)
     more = moved * work > 0 and abs(moved) > abs(work)
     return data if more and part is not None and part >= _CARRIED else None
 
 
-#: A wait explains as much as what hides it from this part of its score on.
-_AS_MUCH = 0.9
+#: What occupancy hides explains as much as it from this part of its score on.
+_AS_MUCH = 0.8
 
 
-def _hidden(proofs: Sequence[Proof]) -> bool:
-    """Whether occupancy comes first, and next what it hides: a wait that an edit changed as much.
+def _hidden(proofs: Sequence[Proof]) -> Proof | None:
+    """What explains as much as occupancy, where that comes first.
 
-    More warps hide any wait, and the edit says which one it was.
+    More warps hide any wait and any work. A wait that an edit changed says which it was; so do
+    counts, of instructions and of another kind together.
     """
-    if len(proofs) < 2 or (proofs[0].way, proofs[1].way) != ("occupancy", "wait"):
-        return False
-    wait = proofs[1]
-    edited = wait.place.link == "hunk" and wait.beside is not None
-    return edited and wait.score >= _AS_MUCH * proofs[0].score
+    if len(proofs) < 2 or proofs[0].way != "occupancy":
+        return None
+    least, rest = _AS_MUCH * proofs[0].score, proofs[1:]
+    edited = rest[0].way == "wait" and rest[0].place.link == "hunk" and rest[0].beside is not None
+    if edited and rest[0].score >= least:
+        return rest[0]
+    best = {each.counter.id == "instructions": each for each in rest[::-1] if each.way == "count"}
+    enough = sum(each.score for each in best.values()) >= least
+    return max(best.values(), key=lambda each: each.score) if enough else None
 
 
 #: Two counts of which neither takes this part of the other's cycles are no matter of balance.

@@ -201,7 +201,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         for c, way, effect in found
         if c not in absurd
     ]  # fmt: skip
-    counted = max((h.score for h in scored if h.way not in ("wait", "tail")), default=0.0)
+    counted = max((h.score for h in scored if h.way not in ("wait", "tail", "clock")), default=0.0)
     kept = []
     for one in scored:
         # A wait says where the time went, not why: a count that explains it is the better proof.
@@ -323,7 +323,9 @@ def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothes
         ratio = growth(delta.old, delta.new)
         effect = ratio if ratio is not None else math.copysign(math.inf, delta.delta or 0.0)
         least = HALF if part is not None else min(HALF, abs(change) / 2)
-        if effect * change > 0 and abs(effect) >= least:
+        # A unit that is known to be idle held nothing up; of instructions each may be waited for.
+        idle = part == 0.0 and delta.id != "instructions"
+        if effect * change > 0 and abs(effect) >= least and not idle:
             score = _believed(effect, change) if part is None and ratio is not None else 0.0
             found.append(Hypothesis(delta.id, "count", effect, max(score, LEAST)))
     return found

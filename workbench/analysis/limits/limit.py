@@ -354,6 +354,10 @@ _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
 #: From this part of the barrier samples on, it is barriers that warps wait at.
 _AT_BARRIERS = 0.5
+#: Where warps stand for so much of their time in one state that is no queue for a unit, a unit of
+#: the SM below `_BOTTLENECK` is not what they lack.
+_LATENT = 0.6
+_FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
 #: what ncu's rules call a bottleneck. From `_MUCH` on it is told beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
@@ -470,15 +474,17 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     busy = loads(launch)
     waited = _waits(launch, _MEMORY)
     queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
-    full = tuple(
-        load
-        for load in busy
-        if load.full
-        and (
-            load.active >= _BOTTLENECK
-            or (queued if load.resource.id in _QUEUED else waited or load.resource.inside)
-        )
-    )
+    first = breakdown(launch).top
+    latent = first is not None and first.share >= _LATENT and first.state.id not in _FOR_UNITS
+
+    def limits(load: Load) -> bool:
+        if not load.full or load.active >= _BOTTLENECK:
+            return load.full
+        if load.resource.id in _QUEUED:
+            return queued and not latent
+        return not latent if load.resource.inside else waited
+
+    full = tuple(filter(limits, busy))
     if queued and not waited and any(load.resource.id in _QUEUED for load in full):
         # A memory that no warp waits for stands behind what warps do queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
@@ -489,7 +495,8 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
             share=share
         )
         return Limit(id="launch", words=words, share=share, others=full)
-    if grid is not None:
+    # What is shared by all SMs may be full although some of them are idle.
+    if grid is not None and all(load.resource.inside for load in full):
         return grid
     if full:
         best = full[0]
