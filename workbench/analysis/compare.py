@@ -75,7 +75,7 @@ _CLOCK_DRIFT = 0.03
 _WHOLE = ("duration", "cycles")
 #: Counters of blocks on an SM by what each resource leaves room for.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
-#: Counters of the use of shared memory. To begin (or end) with it is a choice, no worse than none.
+#: Counters of the use of shared memory. To begin with it is a choice, and not worse than none.
 _USES = ("shared_loads", "shared_stores", "shared_accesses", "shared_wavefronts",
          "shared_wavefronts_ideal")  # fmt: skip
 
@@ -445,9 +445,9 @@ def _delta(
 ) -> Delta:
     # Of blocks of another size more are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
-    values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
-    if counter.id in _USES and 0 in values:
+    if counter.id in _USES and isinstance(old, Combined) and not old.value:
         better = ""
+    values = [None if isinstance(side, Missing) else side.value for side in (old, new)]
     known = [side for side in (old, new) if isinstance(side, Combined)]
     ncu = known[-1].ncu if known else counter.origin
     rules = [side.rule for side in known if side.rule]

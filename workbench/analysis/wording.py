@@ -659,7 +659,7 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
     if local is not None and (first.way == "launch" or not local.counter.old):
         return _also(local, hunks)
-    if comparison["duration"].delta is None and cause.kernel is None:
+    if comparison["duration"].delta is None:
         return _also(rest[0], hunks) if rest else ""
     if not rest or rest[0].way != "occupancy" or first.way not in ("wait", "count"):
         return ""
@@ -845,8 +845,9 @@ def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
     registers = comparison["registers"]
+    dealt = abs(growth(registers.old, registers.new) or 0.0) >= _UNEXPLAINED
     return _("An estimated {time} is not linked to any source change{registers}.").format(
-        time=signed(largest.delta_s, "s"), registers=_beside(registers) if registers.moved else ""
+        time=signed(largest.delta_s, "s"), registers=_beside(registers) if dealt else ""
     )
 
 

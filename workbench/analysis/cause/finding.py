@@ -208,7 +208,7 @@ def changed_most(comparison: Comparison) -> KernelChange | None:
     """Of several kernels the one that changed most: by much of its own time, or of the whole's."""
     kernels, one = comparison.kernels, speaking(comparison.kernels)
     whole = total_seconds(kernels)
-    if len(kernels) < 2 or one is None or not one.moved or whole is None:
+    if comparison.partial or len(kernels) < 2 or one is None or not one.moved or whole is None:
         return None
     moved = abs(one.change_s or 0.0) * min(one.samples)
     own = abs(growth(one.old_s, one.new_s) or 0.0)

@@ -475,7 +475,7 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     waited = _waits(launch, _MEMORY)
     queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
     first = breakdown(launch).top
-    latent = first is not None and first.share >= _LATENT and first.state.id not in _FOR_UNITS
+    latent = first is not None and first.share > _LATENT and first.state.id not in _FOR_UNITS
 
     def limits(load: Load) -> bool:
         if not load.full or load.active >= _BOTTLENECK:
