@@ -17,36 +17,35 @@ _HEAD = """\
 <!-- Written by `python docs/counters.py > docs/counters.md`. -->
 
 For readers who meet a number and want its meaning, unit and source. Commands, JSON,
-frames and `[[expect]]` blocks use the id of a counter. The catalog is
-`workbench/data/counters.toml`. A counter that a report lacks is *missing*, with the
-reason; it is never zero. The first item of an entry is its unit.
+frames and `[[expect]]` blocks use a counter's id. An entry begins with the unit. A counter
+that a report lacks is *missing*, with the reason; it is never zero.
 
 **Better** is the direction that is good by itself; without one, neither is.
 
 **Noise** is the change that two captures of an unchanged kernel can show, relative to
-the larger value or in the counter's own unit. `diff` calls a counter moved when the
-change leaves both. With `--repeat` on both sides the intervals of the repetitions are
-used instead. The defaults are the largest differences between two captures of five
-kernels on one H200. Counts of warp samples must also leave two standard deviations of
-the difference of two Poisson counts. An entry without noise repeats
-exactly.
+the larger value or in the counter's own unit: the largest difference between two captures
+of five kernels on one H200. `diff` calls a counter moved when the change leaves both. With
+`--repeat` on both sides it uses the repetitions' intervals instead. Counts of warp samples
+must also leave two standard deviations of the difference of two Poisson counts. An entry
+without noise repeats exactly.
 
-**ncu** has the metrics, best first; **else** the formula or opcodes where a report lacks
-them. **Lines** has the per-instruction metric. A Σ says that its sum over all lines is
-the counter, so that `diff` can split a change over the source.
+**ncu** has the metrics, best first; the catalog, `workbench/data/counters.toml`, has the
+formulas and opcodes for reports without them. **Lines** has the per-instruction metric. A Σ
+says that its sum over all lines is the counter, so that `diff` can split a change over the
+source.
 
 **Derived.** ncu's set *basic* has shares of peaks and no counts. A share × the cycles ×
 the work of a cycle at the peak is the count: warp instructions (4 a cycle and SM, 0.65%
 off at most in 49 launches on nine chips) and bytes of device memory (two words of its bus
-a cycle; exact but for the RTX 2080 Ti, 8.3% on both sides). Such a value is marked with
-“≈”, its counter with “(derived)” and `"derived": true` in JSON; two of them must differ by
-3% to have moved. Units whose peak differs from chip to chip (the L2, pipes, the L1's data
-stage) are compared as the cycles that they need at their peak. For the L2 by the cycles of
-the SMs this is up to 2% off in one run, and 7% between two.
+a cycle; exact but for the RTX 2080 Ti, 8.3% on both sides). Such a value is marked “≈” or
+“(derived)”, in JSON `"derived": true`; two of them must differ by 3% to have moved. Units
+whose peak differs from chip to chip (the L2, pipes, the L1's data stage) are compared as
+the cycles that they need at their peak. For the L2 this is up to 2% off in one run, and 7%
+between two.
 
 Over the launches of a version, counts and times are added, rates are means weighted by
 duration (or instructions), and registers, block size and limits are of one launch.
-Launches of one kernel in a report are samples; their mean is taken first.
+Launches of one kernel in a report are samples, averaged first.
 
 NVIDIA explains metrics here: SECTIONS.
 """
@@ -93,18 +92,11 @@ def _entry(counter: Counter) -> str:
         lines.append(f"- executions of the instructions that have any of {names}")
     if counter.names:
         lines.append("- ncu: " + ", ".join(f"`{name}`" for name in counter.names))
-    if counter.formulas:
-        lines.append("- else: " + ", ".join(f"`{formula}`" for formula in counter.formulas))
-    if counter.opcodes:
+    elif counter.formulas:
+        lines.append(f"- is `{counter.formulas[0]}`")
+    elif counter.opcodes:
         codes = "/".join(counter.opcodes)
-        lines.append(f"- else: `{counter.opcodes_of}` of the instructions {codes}")
-    if counter.needs:
-        names = ", ".join(f"`{name}`" for name in counter.needs)
-        lines.append(f"- undefined where {names} {'are all' if counter.needs[1:] else 'is'} 0")
-    if counter.rest:
-        lines.append(f"- undefined where it and `{counter.rest}` are both 0")
-    if counter.instead:
-        lines.append(f"- in the emulator: `{counter.instead}` instead")
+        lines.append(f"- is `{counter.opcodes_of}` of the instructions {codes}")
     if counter.lines:
         sign = "Σ " if counter.additive else ""
         lines.append(f"- lines: {sign}" + ", ".join(f"`{name}`" for name in counter.lines))

@@ -141,7 +141,7 @@ def found() -> dict[Marked, list[Place]]:
 
 
 def _of_python() -> Iterator[tuple[Marked, Place]]:
-    for file, nodes in _sources().items():
+    for file, nodes in sources().items():
         for call in calls(nodes):
             if (text := marked(call)) is not None:
                 yield text, Place(file, call.lineno)
@@ -151,8 +151,8 @@ def _of_python() -> Iterator[tuple[Marked, Place]]:
 
 def _of_sentences() -> Iterator[tuple[Marked, Place]]:
     """The templates of sentences that a source says, and sentences that have no template yet."""
-    sources = _sources() | _emulator()
-    said = "\n".join({text for nodes in sources.values() for text in strings(nodes)})
+    every = sources() | _emulator()
+    said = "\n".join({text for nodes in every.values() for text in strings(nodes)})
     done, kept = together(), texts(part("kept"))
     # Templates that differ in the names of their fields alone are one.
     once = {re.sub(r"{\w+", "{", text): text for text in done if isinstance(text, str)}
@@ -162,7 +162,7 @@ def _of_sentences() -> Iterator[tuple[Marked, Place]]:
     known = Known(
         _bare(each) for text in done for each in ([text] if isinstance(text, str) else text)
     )
-    for file, nodes in sources.items():
+    for file, nodes in every.items():
         # Programs are answered in English.
         for sentence, line in sentences(nodes) if not file.startswith("agents/") else ():
             ours = in_our_words(sentence) if file.startswith("ptxemu/") else sentence
@@ -206,7 +206,8 @@ def commands() -> Iterator[click.Context]:
 
 
 @cache
-def _sources() -> dict[str, Nodes]:
+def sources() -> dict[str, Nodes]:
+    """The files of the package, by their places in it."""
     return {
         path.relative_to(PACKAGE).as_posix(): nodes_of(path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -12,15 +12,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.ladder.tunings import (
-    Trial,
-    Tuning,
-    TuningBegun,
-    TuningEnded,
-    load,
-    path_of,
-    writing,
-)
+from workbench.ladder.tunings import Trial, Tuning, TuningBegun, TuningEnded, load, path_of, writing
 from workbench.model import (
     Build,
     Capture,

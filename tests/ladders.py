@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import shutil
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from tests import cpu_shim
 from workbench.compile import build as building
 from workbench.compile import compilers
 from workbench.engines import ProfileOptions, RunOptions, Subject
@@ -30,9 +28,6 @@ PROJECT: Project = require_project(Path(__file__).resolve().parent.parent)
 
 needs_compiler = pytest.mark.skipif(
     not compilers.available(), reason="neither nvcc nor NVRTC is on this machine"
-)
-needs_host_compiler = pytest.mark.skipif(
-    shutil.which("g++") is None, reason="the CPU shim needs g++"
 )
 
 
@@ -153,34 +148,6 @@ def check_sampled_reference(study: Study, problem: Problem, atol: float = 0.0) -
         np.testing.assert_allclose(
             sample[name], expected, rtol=0, atol=atol * float(np.abs(array).max())
         )
-
-
-def check_on_the_shim(
-    study: Study, version: Version, problems: Sequence[Problem], output: str, folder: Path
-) -> None:
-    """Compiled for the CPU, it computes `output` on every problem, and all of it."""
-    rng = np.random.default_rng(20261121)
-    inputs = [study.inputs(problem, rng) for problem in problems]
-    outputs = cpu_shim.run(study, version, list(problems), inputs, folder)
-    for problem, arrays, out in zip(problems, inputs, outputs, strict=True):
-        reference = study.reference(problem, arrays)[output]
-        assert not np.isnan(out[output]).any(), f"{problem.name}: an output was never written"
-        assert relative_error(out[output], reference) < study.tolerance, problem.name
-
-
-def check_shim_finds(
-    study: Study, broken: Version, problem: Problem, output: str, symptom: str, folder: Path
-) -> None:
-    """The shim ends a broken kernel with the symptom, or its result is ``wrong``."""
-    inputs = study.inputs(problem, np.random.default_rng(1))
-    if symptom == "wrong":
-        (out,) = cpu_shim.run(study, broken, [problem], [inputs], folder)
-        reference = study.reference(problem, inputs)[output]
-        # Not "greater": an output that was never written is NaN.
-        assert not relative_error(out[output], reference) < 1e-3
-    else:
-        with pytest.raises(AssertionError, match=symptom):
-            cpu_shim.run(study, broken, [problem], [inputs], folder)
 
 
 def check_library_says_why(study: Study, name: str) -> None:

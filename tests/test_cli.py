@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench import cli, errors
+from workbench import cli
 from workbench.project import Project
 
 
@@ -46,12 +46,6 @@ def test_help_lists_every_command_and_imports_none(lang: str) -> None:
     assert not re.search(r"\w-$", done.stdout, re.M)
     for name in cli.COMMANDS:
         assert re.search(rf"^  {name}\s", done.stdout, re.M), name
-
-
-def test_without_a_command_the_help_is_shown_once() -> None:
-    done = run()
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == run("--help").stdout
 
 
 def test_an_unknown_command_names_the_nearest() -> None:
@@ -94,20 +88,6 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     done = run("--debug", "show", "x.ncu-rep", cwd=tmp_path)
     assert "Traceback" in done.stderr
     assert done.returncode != 0
-
-
-def test_every_exit_code_is_documented(repo: Path) -> None:
-    text = (repo / "docs" / "exit-codes.md").read_text(encoding="utf-8")
-    classes = [c for c in vars(errors).values() if isinstance(c, type)]
-    codes = {c.exit_code for c in classes if issubclass(c, errors.WorkbenchError)}
-    for code in codes | {0}:
-        assert re.search(rf"^\| {code} \|", text, re.M), code
-
-
-def test_every_command_is_documented(repo: Path) -> None:
-    text = (repo / "docs" / "index.md").read_text(encoding="utf-8")
-    for name in cli.COMMANDS:
-        assert f"workbench {name}" in text, name
 
 
 def test_a_fault_of_our_own_is_one_sentence(

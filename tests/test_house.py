@@ -90,11 +90,6 @@ def none(found: Iterable[str]) -> None:
     assert not lines, "\n" + "\n".join(lines)
 
 
-def test_there_is_a_house() -> None:
-    assert {"workbench", "workbench.analysis.source", "ptxemu.ops"} <= set(ROOMS)
-    assert "workbench.commands.profile" in FILES
-
-
 # --- concepts --------------------------------------------------------------------------------
 
 
@@ -218,12 +213,6 @@ def test_no_function_has_too_many_parameters() -> None:
     )
 
 
-def test_parameters_are_counted_as_a_caller_sees_them() -> None:
-    (function,) = ast.parse("def f(self, a, /, b, *c, d=1, **e): ...").body
-    assert isinstance(function, ast.FunctionDef)
-    assert parameters(function) == ["a", "b", "c", "d", "e"]
-
-
 # --- imports -----------------------------------------------------------------------------------
 
 
@@ -297,42 +286,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     none(" ↔ ".join(found) for found in circles(graph))
 
 
-def test_imports_are_found_wherever_they_stand() -> None:
-    text = """
-from workbench import units, nothing
-from workbench.store import Store
-from workbench.study import file as studyfile
-from . import b
-from ..analysis.source import links
-import workbench.model as m, json
-if TYPE_CHECKING:
-    from workbench import errors
-def late():
-    from .c import name
-"""
-    package = {"workbench.views.b", "workbench.views.c", "workbench.analysis.source.links"}
-    known = {*FILES, *package}
-    visitor = Imports("workbench.views.a", known, is_room=False)
-    visitor.visit(ast.parse(text))
-    assert visitor.found == package | {
-        "workbench",
-        "workbench.units",
-        "workbench.store",
-        "workbench.study.file",
-        "workbench.model",
-        "workbench.errors",
-    }
-    face = Imports("workbench.views", known, is_room=True)
-    face.visit(ast.parse("from . import b\nfrom .c import name"))
-    assert face.found == {"workbench.views.b", "workbench.views.c"}
-
-
-def test_circles_are_found() -> None:
-    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
-    assert sorted(circles(graph)) == [["a", "b", "c"], ["d", "e"]]
-    assert list(circles({"a": {"b", "c"}, "b": {"c"}, "c": set()})) == []
-
-
 # --- the plan of the house -----------------------------------------------------------------------
 
 
@@ -361,11 +314,6 @@ def plan() -> str:
     before, heading, _ = page.partition("\n## Decisions")
     assert heading
     return before
-
-
-def test_a_rooms_name_is_read_as_it_is_written() -> None:
-    text = "`split/` and emulator/{ptx,state}/, `views/html/` and\n  cost/   sectors; a/b.py, `x`"
-    assert rooms_named(text) == {"split", "emulator/ptx", "emulator/state", "views/html", "cost"}
 
 
 def test_the_plan_of_the_house_names_every_room_and_no_other() -> None:
@@ -444,13 +392,6 @@ def dotted(text: str) -> set[str]:
     return {
         ".".join(found.removeprefix("from ").split(" import ")) for found in DOTTED.findall(text)
     }
-
-
-def test_dotted_names_are_found() -> None:
-    text = "`workbench.units.seconds`, 'from workbench.a import b', -m workbench.cli; a.workbench.x"
-    assert dotted(text) == {"workbench.units.seconds", "workbench.a.b", "workbench.cli"}
-    assert leads_somewhere("workbench.store.Store") and leads_somewhere("workbench.cli")
-    assert not leads_somewhere("workbench.storage") and not leads_somewhere("workbench.store.Sore")
 
 
 def test_every_module_that_is_spoken_of_exists() -> None:

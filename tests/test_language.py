@@ -8,6 +8,7 @@ import random
 import re
 import string
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests import catalogue
-from tests.told import Known, is_said, nodes_of, sentences, strings
+from tests.told import Known, nodes_of, sentences
 from workbench import cli, language
 from workbench.language import _WORDS, N_, TOLD, _, _pattern, current, ngettext, told, use, using
 
@@ -86,45 +87,35 @@ def test_a_setting_of_ours_goes_before_the_systems(environment: dict[str, str], 
 # --- the catalogue is whole ---------------------------------------------------------------------
 
 
-def test_every_mark_has_a_text_that_can_be_found() -> None:
-    found = catalogue.found()
-    assert "data" in {catalogue.part_of(place) for place in found["Duration"]}
+def functions() -> Iterator[tuple[str, ast.FunctionDef, list[ast.AST]]]:
+    """Each function of the package, what names it, and all nodes of it."""
+    for file, nodes in catalogue.sources().items():
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef):
+                yield f"{file}:{node.lineno} {node.name}", node, [*ast.walk(node)]
 
 
 def test_no_function_that_translates_uses_the_name_for_what_it_throws_away() -> None:
     none(
-        f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
-        for path in catalogue.PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and node.name != "_"
-        and any(
-            isinstance(each.func, ast.Name) and each.func.id == "_"
-            for each in catalogue.calls(ast.walk(node))
-        )
+        place
+        for place, function, inside in functions()
+        if function.name != "_"
+        and any(getattr(each.func, "id", "") == "_" for each in catalogue.calls(inside))
         and any(
             (isinstance(each, ast.Name) and each.id == "_" and isinstance(each.ctx, ast.Store))
             or (isinstance(each, ast.arg) and each.arg == "_")
-            for each in ast.walk(node)
+            for each in inside
         )
     )
 
 
 def test_what_is_cached_is_asked_for_by_its_language() -> None:
-    cached = (
-        (path, node)
-        for path in catalogue.PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and re.search(r"\b(lru_)?cache\b", " ".join(map(ast.unparse, node.decorator_list)))
-    )
     none(
-        f"{path.relative_to(catalogue.PACKAGE)}:{node.lineno} {node.name}"
-        for path, node in cached
-        if "lang" not in {each.arg.strip("_") for each in node.args.args}
-        and any(
-            ast.unparse(call.func) in ("_", "ngettext") for call in catalogue.calls(ast.walk(node))
-        )
+        place
+        for place, function, inside in functions()
+        if re.search(r"\b(lru_)?cache\b", " ".join(map(ast.unparse, function.decorator_list)))
+        and "lang" not in {each.arg.strip("_") for each in function.args.args}
+        and any(ast.unparse(call.func) in ("_", "ngettext") for call in catalogue.calls(inside))
     )
 
 
@@ -181,15 +172,6 @@ def test_a_template_covers_what_it_contains(text: str, covered: bool) -> None:
     assert known.covers(text) == covered
 
 
-def test_a_template_that_no_source_says_is_left_out() -> None:
-    said = "\n".join(
-        strings(nodes_of("f'{a} of {b} was not run ' + 'in the emulator'; 'is stale'"))
-    )
-    assert is_said("{a} was not run in the emulator", said)
-    assert is_said("{name} is stale", said)
-    assert not is_said("{a} was never run in any emulator", said)
-
-
 def fields(text: str) -> set[str]:
     """Names that are filled in: ``{name}`` of Python's, ``%(name)s`` of a template's."""
     try:
@@ -207,22 +189,6 @@ def test_a_translation_has_the_fields_of_its_text() -> None:
         for text, said in catalogue.together().items()
         if said and fields(text if isinstance(text, str) else text[1]) != fields(said)
     )
-
-
-@pytest.mark.parametrize(
-    "text", ['_(f"{a}")', '_("a" + b)', '_("a" if b else "c")', "N_(a)", 'ngettext(a, "b", 1)']
-)
-def test_a_text_that_is_put_together_is_refused(text: str) -> None:
-    (call,) = catalogue.calls(ast.walk(ast.parse(text)))
-    with pytest.raises(catalogue.StrangeError):
-        catalogue.marked(call)
-
-
-def test_a_text_marked_elsewhere_may_be_passed() -> None:
-    assert [
-        catalogue.marked(call)
-        for call in catalogue.calls(ast.walk(ast.parse("_(x.title); _('y')")))
-    ] == [None, "y"]
 
 
 # --- the command line -----------------------------------------------------------------------

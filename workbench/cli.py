@@ -27,38 +27,32 @@ from workbench.views.text.safe_output import complain, say, write
 #: mistaken for a verdict on a kernel.
 INTERNAL = 70
 
-#: Commands of the core: name -> (module in workbench.commands, one line for --help).
-_CORE: dict[str, tuple[str, str]] = {
-    "list": ("list_", "Studies, versions, and what is recorded of them."),
-    "show": ("show", "One version's (or report file's) counters, lines and rules."),
-    "diff": ("diff", "What moved between two versions, and the code that moved it."),
-    "report": ("report", "Write the HTML site to reports/."),
-    "serve": ("serve", "Serve the HTML site on this machine, and keep it up to date."),
-    "profile": ("profile", "Verify, time and profile a version under an engine."),
-    "time": ("time_", "Time a version against the baseline, outside of any profiler."),
-    "verify": ("verify", "Check a version against the float64 reference."),
-    "doctor": ("doctor", "What this machine can do, and how to get what it lacks."),
-    "docs": ("docs", "The documentation, page by page, without a network."),
-    "schema": ("schema", "The JSON schema of what a command prints with --format json."),
-    "new": ("new", "Start a new version (or study) from the one before it."),
-    "init": ("init", "Make this folder a workbench project."),
+#: Commands of the core: name -> (module in workbench.commands, heading, one line for --help).
+_CORE: dict[str, tuple[str, str, str]] = {
+    "init": ("init", "Start", "Make this folder a workbench project."),
+    "new": ("new", "Start", "Start a new version (or study) from the one before it."),
+    "doctor": ("doctor", "Start", "What this machine can do, and how to get what it lacks."),
+    "docs": ("docs", "Start", "The documentation, page by page, without a network."),
+    "verify": ("verify", "Measure", "Check a version against the float64 reference."),
+    "profile": ("profile", "Measure", "Verify, time and profile a version under an engine."),
+    "time": ("time_", "Measure", "Time a version against the baseline, outside of any profiler."),
+    "list": ("list_", "Look", "Studies, versions, and what is recorded of them."),
+    "show": ("show", "Look", "One version's (or report file's) counters, lines and rules."),
+    "diff": ("diff", "Look", "What moved between two versions, and the code that moved it."),
+    "report": ("report", "Look", "Write the HTML site to reports/."),
+    "schema": ("schema", "Share", "The JSON schema of what a command prints with --format json."),
+    "serve": ("serve", "Serve", "Serve the HTML site on this machine, and keep it up to date."),
 }
-_EVERY = {
-    name: (f"{folder}.{module}", text)
-    for folder, commands in {"commands": _CORE, **{x.name: x.commands for x in FEATURES}}.items()
-    for name, (module, text) in commands.items()
+_FEATURES = {
+    name: (f"{each.name}.{module}", "Start" if name == each.first else each.heading, text)
+    for each in FEATURES
+    for name, (module, text) in each.commands.items()
 }
-_AHEAD = {name: other for each in FEATURES for name, other in each.ahead.items()}
-_PLACE = {name: place for place, name in enumerate(_EVERY)}
-#: Command name -> (module in workbench, one line for --help), in the order of --help.
-COMMANDS: dict[str, tuple[str, str]] = dict(
-    sorted(
-        _EVERY.items(),
-        key=lambda each: (_PLACE[_AHEAD.get(each[0], each[0])], each[0] not in _AHEAD),
-    )
+_OURS = {name: (f"commands.{each[0]}", *each[1:]) for name, each in _CORE.items()}
+#: Command name -> (module in workbench, heading, one line for --help), in the order of --help.
+COMMANDS: dict[str, tuple[str, str, str]] = dict(
+    sorted((_OURS | _FEATURES).items(), key=lambda each: all(each[0] != x.first for x in FEATURES))
 )
-
-
 #: Commands whose exit code is a verdict on code that they run, and that might end the process.
 _JUDGING = {"check", "verify"}
 
@@ -191,8 +185,12 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands from the table above, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        longest = max(map(len, COMMANDS))
+        for heading in dict.fromkeys(each[1] for each in COMMANDS.values()):
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(f"{k:<{longest}}", v[2]) for k, v in COMMANDS.items() if v[1] == heading]
+                )
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

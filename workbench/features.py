@@ -22,7 +22,8 @@ class Feature(NamedTuple):
     Attributes:
         name: Its folder in the package.
         commands: Name of a command -> its module in the folder, and one line for ``--help``.
-        ahead: Name of a command -> the one of the core that ``--help`` lists right behind it.
+        heading: The one of its commands in ``--help``.
+        first: The command that ``--help`` lists before all others.
         extra: The extra of pyproject.toml that it needs alone.
         documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
@@ -35,7 +36,8 @@ class Feature(NamedTuple):
 
     name: str
     commands: Mapping[str, tuple[str, str]]
-    ahead: Mapping[str, str] = MappingProxyType({})
+    heading: str = "Measure"
+    first: str = ""
     extra: str = ""
     documents: str = ""
     tunings: str = ""
@@ -68,7 +70,7 @@ FEATURES: tuple[Feature, ...] = (
                 "Keep one launch of a program's kernel, with its data, as a study.",
             ),
         },
-        ahead={"run": "list", "capture": "profile", "lift": "profile"},
+        first="run",
         documents="documents",
         captures="targets",
         programs="shown.captured",
@@ -82,6 +84,7 @@ FEATURES: tuple[Feature, ...] = (
             ),
         },
         documents="documents",
+        heading="Look",
     ),
     Feature(
         "sweeps",
@@ -105,6 +108,7 @@ FEATURES: tuple[Feature, ...] = (
         "exchange",
         {"export": ("command", "What is recorded, as CSV or Parquet, for other programs.")},
         extra="parquet",
+        heading="Share",
     ),
     Feature(
         "pictures",
@@ -113,6 +117,7 @@ FEATURES: tuple[Feature, ...] = (
             "publish": ("publish", "Write a ladder's table and chart into a README, in place."),
         },
         extra="plot",
+        heading="Share",
     ),
     Feature(
         "adopt",
@@ -122,6 +127,7 @@ FEATURES: tuple[Feature, ...] = (
         "agents",
         {"mcp": ("command", "Serve the project to programs, by the Model Context Protocol.")},
         extra="mcp",
+        heading="Serve",
     ),
     Feature(
         "cluster",
@@ -134,6 +140,7 @@ FEATURES: tuple[Feature, ...] = (
         "editing",
         {"lsp": ("command", "Serve the project to an editor: counters where one edits.")},
         extra="lsp",
+        heading="Serve",
     ),
 )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.agreement.lines import COUNTERS, Agreement, Tally
 from benchmarks.agreement.recorded import compared_all
+from benchmarks.agreement.resources import table
 from benchmarks.document import replace
 from benchmarks.recordings import opened
 from workbench.store import Store
@@ -111,6 +112,12 @@ def main() -> int:
     parser.add_argument(
         "--misread", action="store_true", help="compare the copies that ncu misreads as well"
     )
+    parser.add_argument(
+        "--resources",
+        choices=("recorded", "here"),
+        help="compare what the compiler alone says with ncu, on every chip: the compiler of the "
+        "recording, or today's as well",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="profiles at a time (default: 1)")
     parser.add_argument(
         "studies", nargs="*", help="studies, or versions as study/version (default: all)"
@@ -118,6 +125,17 @@ def main() -> int:
     options = parser.parse_args()
     project = opened(options.project)
     store = Store(project.profiles)
+    device = None if options.resources else project.default_device or None
+    entries = [
+        entry
+        for entry in store.find(engine="ncu", device=device)
+        if not options.studies
+        or {entry.study, f"{entry.study}/{entry.version}"} & set(options.studies)
+    ]
+    if options.resources:
+        text, met = table(project, entries, options.resources == "here")
+        sys.stdout.write(text)
+        return 0 if met else 1
     heads = ["version", "problem", "kernel"]
     for name, heading in HEADINGS.items():
         heads += [f"{heading}: lines", "total"] if name in GOALS else [heading]
@@ -128,12 +146,6 @@ def main() -> int:
     every: list[tuple[str, Agreement]] = []
     unable = 0
     begin = time.perf_counter()
-    entries = [
-        entry
-        for entry in store.find(engine="ncu", device=project.default_device or None)
-        if not options.studies
-        or {entry.study, f"{entry.study}/{entry.version}"} & set(options.studies)
-    ]
     for entry, agreements, error in compared_all(project, entries, options.misread, options.jobs):
         title = f"{entry.study} {entry.version}"
         for found in agreements:

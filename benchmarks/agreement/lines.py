@@ -154,8 +154,9 @@ def assembled(build: Build) -> Module:
     """
     tool = choose("nvcc")
     assert isinstance(tool, Nvcc)
+    flags = build.flags if build.compiler.startswith("nvcc") else ()  # Triton's are no options
     with TemporaryDirectory() as folder:
-        made = tool.assemble(Path(folder), build.ptx, build.arch, build.flags)
+        made = tool.assemble(Path(folder), build.ptx, build.arch, flags)
     if made.failed:
         raise KernelError(f"nvcc does not assemble the recorded PTX: {made.log}")
     return ptxemu.load(build.ptx, made.cubin, arch=build.arch, foreign=foreign)

@@ -15,15 +15,7 @@ from benchmarks.attribution import large_pair
 from tests.analysis.attribution_pairs import DEVICE, assert_adds_up, parts_of
 from tests.attacks.book import WHOLE
 from workbench.analysis.attribution import attribute
-from workbench.model import (
-    Column,
-    InstructionTable,
-    Launch,
-    Metric,
-    Number,
-    Profile,
-    SourceFile,
-)
+from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels
 
 LINES = [

@@ -26,15 +26,7 @@ from workbench.analysis.times.noise import noise_of
 from workbench.analysis.times.timing import TimeChange, time_change
 from workbench.counters import Counter, Missing, Reading, catalog, read
 from workbench.errors import InconclusiveError
-from workbench.model import (
-    Capture,
-    Column,
-    InstructionTable,
-    Launch,
-    Profile,
-    Spread,
-    Verification,
-)
+from workbench.model import Capture, Column, InstructionTable, Launch, Profile, Spread, Verification
 
 DURATION = "gpu__time_duration.sum"
 

@@ -11,11 +11,7 @@ from click.testing import CliRunner
 from tests.analysis.test_blame import kernel
 from tests.factories import make_launch
 from workbench.analysis.code import flow_between, targets_of
-from workbench.analysis.listing import (
-    Listing,
-    hunk_codes,
-    live_registers,
-)
+from workbench.analysis.listing import Listing, hunk_codes, live_registers
 from workbench.cli import app
 from workbench.model import InstructionTable
 from workbench.sass import parse, role, shape

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.factories import (
-    make_instructions,
-    make_launch,
-    make_metrics,
-    make_profile,
-    make_timing,
-)
+from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from workbench.analysis.cause.places import Origin
 from workbench.analysis.compare import compare
 from workbench.analysis.story import Story, explain

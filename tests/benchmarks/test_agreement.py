@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.agreement.lines import Agreement, agreement
+from benchmarks.agreement.resources import table
 from benchmarks.recordings import opened
 from workbench.analysis.misread import is_misread
 from workbench.project import Project, require_project
@@ -129,6 +130,14 @@ def test_loops_tickets_and_neighbours_cost_what_the_hardware_says(version: str) 
     (one,) = found(project, entry, 10**9)
     assert not any(column.apart for column in one.columns.values())
     assert one.columns[SECTORS].lines >= 2 and abs(one.instructions) < 0.2
+
+
+def test_recorded_launches_have_the_resources_that_the_compiler_says() -> None:
+    """Registers, spills, local memory, limits and occupancy; `--resources` says it of all chips."""
+    project = require_project(REPO)
+    text, same = table(project, Store.of(project).find(engine="ncu", device="h200"), here=False)
+    assert same, text
+    assert "registers: 178 of 178" in text and "limited by: 211 of 211" in text
 
 
 #: Versions with lines that differ from the recording.
@@ -274,29 +283,22 @@ def versions_of(folder: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_kernels_of_the_second_set_cost_what_the_hardware_says() -> None:
-    """On the inputs that were profiled, filled as they were, costs of headers at their callers."""
-    keys = versions_of(LATER)
-    assert len(keys) == 61 and keys >= LATER_APART | LATER_FAR
-    assert same_lines(LATER, keys, LATER_APART, LATER_FAR) >= 380
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_kernels_of_the_third_set_cost_what_the_hardware_says() -> None:
-    """Loops in each other with one head, accesses that another proves aligned, tickets."""
-    keys = versions_of(LAST)
-    assert len(keys) == 40 and keys >= LAST_APART | LAST_FAR | LONG
-    assert same_lines(LAST, keys - LONG, LAST_APART, LAST_FAR) >= 200
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_kernels_of_the_fourth_set_cost_what_the_hardware_says() -> None:
-    """By two more authors; what is apart are 16-byte loads of one place by a part of the lanes."""
-    keys = versions_of(FOURTH)
-    assert len(keys) == 38
-    assert same_lines(FOURTH, keys, {("attn_tile", "v0")}, set()) >= 300
+@pytest.mark.parametrize(
+    ("folder", "versions", "apart", "far", "lines"),
+    [
+        (LATER, 61, LATER_APART, LATER_FAR, 380),
+        (LAST, 40, LAST_APART, LAST_FAR, 200),
+        # What is apart are 16-byte loads of one place by a part of the lanes.
+        (FOURTH, 38, {("attn_tile", "v0")}, set(), 300),
+    ],
+)
+def test_kernels_of_later_sets_cost_what_the_hardware_says(
+    folder: Path, versions: int, apart: set[tuple[str, str]], far: set[tuple[str, str]], lines: int
+) -> None:
+    """On the inputs that were profiled; costs of headers at callers, loops of one head, tickets."""
+    keys = versions_of(folder)
+    assert len(keys) == versions and keys >= apart | far
+    assert same_lines(folder, keys - LONG, apart, far) >= lines
 
 
 @pytest.mark.long

@@ -253,4 +253,7 @@ def test_versions_of_two_studies_are_told_apart(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_version_behind_one_of_a_study_is_of_that_study(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert run("scale_add/v0", "v1") == run("scale_add/v0", "scale_add/v1")
+    both = run("scale_add/v0", "v1")
+    assert both == run("scale_add/v0", "scale_add/v1") == run("scale_add/v1")
+    with pytest.raises(UsageError, match="scale_add/v0 is one without a parent"):
+        CliRunner().invoke(app, ["diff", "scale_add/v0"], catch_exceptions=False)

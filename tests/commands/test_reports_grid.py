@@ -77,11 +77,10 @@ FINE = {0, 1, 2, 3, 5, 6}
 
 
 class Line(NamedTuple):
-    """A command line; whether it has to end well, and whether it has one option at most."""
+    """A command line, and whether it has to end well."""
 
     words: str
     plain: bool
-    short: bool = True
 
 
 def lines(name: str, behind: str) -> Iterator[Line]:
@@ -110,10 +109,16 @@ def lines(name: str, behind: str) -> Iterator[Line]:
     if behind in ("", "v2..v3"):
         refused = [*refused, "--single-file"]
     for flag, format_ in product(flags, formats):
-        short = not (flag and format_)
-        yield Line(f"{name} {behind} {flag} {format_}{out}", flag not in refused, short)
+        yield Line(f"{name} {behind} {flag} {format_}{out}", flag not in refused)
     for option_ in valued:
         yield Line(f"{name} {behind} {option_}", False)
+
+
+def every_line(reads: dict[str, tuple[str, ...]]) -> Iterator[Line]:
+    """Every line of all commands."""
+    for name, all_behind in reads.items():
+        for behind in all_behind:
+            yield from lines(name, behind)
 
 
 def test_every_command_is_in_the_grid_or_reads_no_report() -> None:
@@ -181,14 +186,17 @@ class Grid:
                 assert text.rstrip().endswith("</html>"), page
                 assert ">nan<" not in text.lower(), page
 
-    def pair(self, old: str, new: str, *, recorded: bool = True, short: bool = False) -> None:
-        """Every line (or every `short` one) on two reports, then on what is `recorded` of them."""
-        for reads in (READS, RECORDED) if recorded else (READS,):
-            for name, all_behind in reads.items():
-                for behind in all_behind:
-                    for line in lines(name, behind):
-                        if line.short or not short:
-                            self.run(line, a=old, b=new)
+    def pair(self, old: str, new: str, some: slice) -> None:
+        """These of all lines on two reports."""
+        for line in list(every_line(READS))[some]:
+            self.run(line, a=old, b=new)
+
+    def recorded(self, old: str, new: str, some: slice) -> None:
+        """These of all lines on what is recorded of two reports."""
+        for side, version in ((old, "v2"), (new, "v3")):
+            self.run(Line(f"import {side} --study demo --version {version} --force", True))
+        for line in list(every_line(RECORDED))[some]:
+            self.run(line)
 
 
 @pytest.fixture
@@ -203,35 +211,39 @@ def grid(
     return Grid(tmp_path, report("ladder_full").read_bytes(), capsys)
 
 
-def words(kind: Kind) -> str:
-    return str(kind)
-
-
 BASIC = Kind("basic", False, "none")
 FULL = Kind("full", True, "whole")
 
 
 def test_a_pair(grid: Grid) -> None:
-    grid.pair(grid.report(FULL, (2,)), grid.report(BASIC, (3,)), short=True)
+    old, new = grid.report(FULL, (2,)), grid.report(BASIC, (3,))
+    grid.pair(old, new, slice(None, None, 3))
+    grid.recorded(old, new, slice(1, None, 4))
 
 
 #: Which of the five kernels two reports hold: other ones, some of both, another number of them.
 KERNELS = (((2,), (3,)), ((1, 2), (2, 3)), ((2,), (3, 4)))
 
 
-#: Of the rows of the grid a short one is a slow test, the others are long ones: minutes each.
-ROWS = [
-    pytest.param(kind, marks=pytest.mark.slow if place == len(KINDS) - 3 else pytest.mark.long)
-    for place, kind in enumerate(KINDS)
-]
-
-
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("new", ROWS, ids=words)
-def test_all_pairs(new: Kind, grid: Grid) -> None:
-    for number, old in enumerate(KINDS, KINDS.index(new)):
+@pytest.mark.parametrize(
+    ("new", "share"),
+    [
+        pytest.param(Kind("full", False, "whole"), 12, marks=pytest.mark.slow),
+        *(pytest.param(kind, 1, marks=pytest.mark.long) for kind in KINDS),
+    ],
+    ids=str,
+)
+def test_all_pairs(new: Kind, share: int, grid: Grid) -> None:
+    """Of `share` lines each pair has one, and the next pair others: a row has all lines."""
+    assert share <= len(KINDS)
+    for number, old in enumerate(KINDS):
         before, after = KERNELS[number % len(KERNELS)]
-        grid.pair(grid.report(old, before), grid.report(new, after), recorded=old == new)
+        some = slice(number % share, None, share)
+        grid.pair(grid.report(old, before), grid.report(new, after), some)
+        if old == new:
+            every = slice(None, None, min(share, 2))
+            grid.recorded(grid.report(old, before), grid.report(new, after), every)
 
 
 def test_without_machine_code_sass_says_so(grid: Grid) -> None:

@@ -34,7 +34,7 @@ def test_a_right_version_is_ok_on_every_problem(cli: Cli) -> None:
 
 
 def test_json_has_a_result_each(cli: Cli) -> None:
-    code, out, _ = cli("verify", "--all", *THERE, "--seed", "5", "--format", "json")
+    code, out, _ = cli("verify", "double", *THERE, "--seed", "5", "--format", "json")
     document = json.loads(out)
     assert code == 0 and document["study"] == "double" and document["seed"] == 5
     assert [(r["version"], r["problem"], r["ok"]) for r in document["results"]] == [

@@ -21,23 +21,6 @@ def output(values: np.ndarray, dtype: str = "float32") -> dict[str, np.ndarray]:
     return {"y": values.astype(dtype)}
 
 
-def test_rounding_alone_passes() -> None:
-    want = reference()
-    check = compare(output(want["y"]), want, 1e-6)
-    assert check.ok and check.error is not None and 0 < check.error < 1e-7
-    assert check.compared == 1000 and check.sampled == 0 and check.far_off == 0
-
-
-def test_one_wrong_element_among_many_fails_though_the_norm_hardly_moves() -> None:
-    want = {"y": RNG.standard_normal(4_000_000)}
-    got = want["y"].copy()
-    got[123_456] += 0.01
-    check = compare(output(got), want, 1e-5)
-    assert check.error is not None and check.error < 1e-5
-    assert not check.ok and check.far_off == 1
-    assert check.worst is not None and check.worst.index == (123_456,)
-
-
 def test_far_off_is_a_hundred_times_the_tolerance() -> None:
     """Of the element's own size, or of the output's root mean square, which here is 2."""
     want = {"y": np.tile([2.0, -2.0, np.sqrt(8.0), 0.0], 250_000)}
@@ -121,26 +104,11 @@ def test_samples_of_several_outputs_add_up() -> None:
     assert check.ok and (check.sampled, check.compared) == (5, 5)
 
 
-def test_writes_outside_of_a_buffer_fail() -> None:
-    want = reference()
-    check = compare(output(want["y"]), want, 1e-6, strayed=("y",))
-    assert not check.ok and check.strayed == ("y",)
-
-
 def test_a_reference_of_zeros_is_judged_by_the_absolute_error() -> None:
     want = {"y": np.zeros(10)}
     assert compare(output(np.zeros(10)), want, 1e-6).ok
     wrong = compare(output(np.full(10, 1e-3)), want, 1e-6)
     assert not wrong.ok and wrong.error == pytest.approx(np.sqrt(10) * 1e-3, rel=1e-6)
-
-
-def test_several_outputs_are_judged_together() -> None:
-    want = {"a": np.ones(4), "b": np.ones(6)}
-    got = {"a": np.ones(4, "float32"), "b": np.full(6, 2.0, "float32")}
-    check = compare(got, want, 1e-6)
-    assert not check.ok and check.compared == 10
-    assert check.error == pytest.approx(1.0)
-    assert check.worst is not None and check.worst.output == "b"
 
 
 def test_integers_are_compared_exactly_and_poisoned_their_own_way() -> None:

@@ -20,7 +20,6 @@ from ptxemu.run import sample, strata
 from ptxemu.state.lanes import Geometry
 from tests import ladders
 from tests.ladders import emulated
-from workbench.analysis.compare import compare
 from workbench.cli import app
 from workbench.compile import compilers
 from workbench.counters import Missing, Reading, read
@@ -41,7 +40,6 @@ from workbench.model import Problem, Profile
 from workbench.processes.bounds import Deadline
 from workbench.project import Project, require_project
 from workbench.specs import Version
-from workbench.store import Store
 from workbench.study.folder import Study, load_study, study_names
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -279,34 +277,6 @@ def test_a_wrong_element_is_traced_to_its_writer(broken: tuple[Project, Study]) 
     assert "takes part in 3 of 3 such elements and in 1 of 997 right ones" in words
 
 
-def test_an_unwritten_element_is_traced_to_the_stores(broken: tuple[Project, Study]) -> None:
-    project, study = broken
-    version, problem = study.version("v3"), study.problem("n1000")
-    done = emulated(study, version, problem, RunOptions(seed=3), project)
-    with pytest.raises(KernelError) as caught:
-        verified(*done)
-    assert caught.value.message.splitlines()[-1] == (
-        "y[0] and 1 more of its 1,000 elements were never written; y is stored to by this line"
-    )
-
-
-def test_a_grid_that_ends_before_the_output_does_is_said(broken: tuple[Project, Study]) -> None:
-    project, study = broken
-    version, problem = study.version("v0"), study.problem("n1000")
-    spec = msgspec.structs.replace(version.launches[0], grid=("n // 256",))
-    done = emulated(
-        study, msgspec.structs.replace(version, launches=(spec,)), problem, RunOptions(seed=3),
-        project,
-    )  # fmt: skip
-    with pytest.raises(KernelError) as caught:
-        verified(*done)
-    assert caught.value.message.splitlines()[-1] == (
-        "y[768] and 231 more of its 1,000 elements were never written; y is stored to by "
-        "kernels/broken/v0_right.cu:16. Is the grid too small? 3 blocks of 256 threads wrote 1 "
-        "element each: y[:768] of y[:1000]"
-    )
-
-
 def test_the_store_that_ends_at_the_gap_is_named_first(broken: tuple[Project, Study]) -> None:
     project, study = broken
     line = "    if (i < n) y[i] = (tile[t] + tile[t + 1] + tile[t + 2]) / 3.0f;\n"
@@ -465,20 +435,6 @@ def test_lines_add_up_to_the_kernel(profiles: dict[str, Profile]) -> None:
     assert {profiles["v4"].sources[i].path for i in table.file if i >= 0} == {
         "kernels/sgemm/v4_thread_tile.cu"
     }
-
-
-def test_a_profile_survives_the_store(profiles: dict[str, Profile], tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for profile in profiles.values():
-        assert store.load(store.save(profile)) == profile
-
-
-def test_engines_are_not_compared(profiles: dict[str, Profile]) -> None:
-
-    other = msgspec.structs.replace(profiles["v3"], engine="ncu")
-    with pytest.raises(InconclusiveError, match="engines"):
-        compare(profiles["v2"], other)
-    assert compare(profiles["v2"], profiles["v3"]).comparable
 
 
 def test_the_bound_names_what_binds(profiles: dict[str, Profile]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.ladders import emulated, needs_compiler
 from tests.study_maker import Maker
-from workbench.engines import RunOptions
+from workbench.engines import RunOptions, Subject, Verdict
 from workbench.engines.emulated.emulation import verified
+from workbench.engines.emulated.engine import EmulatorEngine
 from workbench.engines.host.job import Check
 from workbench.errors import KernelError, UsageError
 
@@ -136,3 +139,57 @@ def test_a_fill_that_the_build_has_no_room_for(
         ran(maker, VERSION.replace(right, wrong))
     assert words in caught.value.message and caught.value.hint
     assert caught.value.message.startswith(f"kernels/s/v0.cu:{line}: ")
+
+
+#: A kernel of the study y = 2x: what it keeps, its body for one thread an element, the second call.
+KEPT = {
+    "sum": ("float sum[1000]", "sum[i] += 2 * x[i]; y[i] = sum[i];", "far off|off by more"),
+    "ticket": ("int t", "if (atomicAdd(&t, 1) < n) y[i] = 2 * x[i];", "elements were never wri"),
+    "done": ("int done[1000]", "if (done[i]) return; done[i] = 1; y[i] = 2 * x[i];", "never wri"),
+    "place": ("int next", "int k = atomicAdd(&next, 1); y[k] = 2 * x[k];", "out of bounds"),
+    "turn": ("float t[1000]", "y[i] = (2 - t[i]) * x[i]; t[i] = 1 - t[i];", "far off|off by more"),
+    "input": ("int unused", "x[i] *= 2; y[i] = x[i];", "it wrote into an input"),
+    "wraps": ("unsigned w", "if (atomicInc(&w, n - 1) < n) y[i] = 2 * x[i];", ""),
+    "cache": ("float c[1000]", "if (c[i] == 0) c[i] = 2 * x[i]; y[i] = c[i];", "far off|off by"),
+    "fill": ("float filled", "atomicAdd(&filled, x[i]); y[i] = filled < 9e3f ? 2 * x[i] : 0;", ""),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_second_call_that_is_wrong_is_told(maker: Maker, kind: str) -> None:
+    """Timing calls a version many times: what one call keeps is what the next one finds."""
+    kept, body, said = KEPT[kind]
+    fill = '[[fill]]\nname = "filled"\ndtype = "float32"\nvalue = 0\n' * (kind == "fill")
+    text = f"""/* ---
+title = "t"
+{fill}[[launch]]
+kernel = "k"
+grid = ["cdiv(N, 256)"]
+block = [256]
+args = ["x", "y", "N"]
+--- */
+__device__ {kept};
+extern "C" __global__ void k(float* x, float* y, int n) {{
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) {{ {body} }}
+}}
+"""
+    maker.write("v0.cu", text)
+    study = maker.load()
+    version, problem = study.version("v0"), study.problem("n7")
+    engine = EmulatorEngine(maker.project, RunOptions(seed=3))
+    verdicts: list[Verdict] = []
+    engine.verify(
+        [Subject.of(study, version, problem, engine.build)],
+        lambda _, verdict: verdicts.append(verdict),
+        lambda _: None,
+    )
+    (error,) = [verdict.error for verdict in verdicts]
+    if error is None or not said:
+        assert error is None and not said
+        return
+    assert re.search(said, str(error))
+    line = text[: text.index("__device__")].count("\n") + 1
+    name = kept.split()[1].partition("[")[0]
+    if kind != "input":
+        assert f"It found `{name}` (kernels/s/v0.cu:{line}) as the first left it." in str(error)

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.stand_ins import time_one
+from tests.frauds.test_frauds import ROWS, SEED, made, told
 from tests.gpu.conftest import experiment_within
 from workbench.engines import Subject, Where
+from workbench.engines.gpu.nvml import Gpu
+from workbench.engines.host import presence
+from workbench.engines.host.job import TimeOptions
+from workbench.engines.ncu.engine import GpuEngine
 from workbench.errors import KernelError
 from workbench.measure.experiment import Experiment
 from workbench.measure.sanitizer import Tool
 from workbench.processes.bounds import Deadline
+from workbench.study.folder import load_study
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
@@ -20,7 +27,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 VERIFY = {
     "v2": "wrong result",
     "v3": "never written",
-    "v5": "wrote outside the buffer y",
+    "v5": "outside a buffer: y",
     "v8": "are NaN",
     "v9": "crashed on",
 }
@@ -110,6 +117,21 @@ def test_out_of_bounds_leaves_no_profile(broken: Experiment, ncu: str, version: 
     with pytest.raises(KernelError):
         broken.profile(subject)
     assert broken.store.find() == []
+
+
+def test_frauds_are_refused(gpu: Gpu, tmp_path: Path) -> None:
+    """Those of tests/frauds; a GPU does not see what is read outside of arrays or too early."""
+    project = made(tmp_path)
+    engine = GpuEngine(project, Where(arch=presence.arch_of(gpu)), seed=SEED)
+    said = told(project, engine)
+    for place, row in enumerate(ROWS, 1):
+        got, words = said.get(f"v{place}0", ""), row.get("said", "")
+        if "code" in row and words not in ("out of bounds", "uninitialized", "shared memory"):
+            assert words in got and bool(words) is bool(got), row["kind"]
+        assert not said.get(f"v{place}1"), row["kind"]
+    experiment = Experiment(project, load_study(project, "sums"), engine)
+    with pytest.raises(KernelError, match="a second run of the loaded code"):
+        time_one(experiment, subjects(experiment, "v10", "n300")[0], TimeOptions())
 
 
 def _processes_in(folder: Path) -> list[str]:

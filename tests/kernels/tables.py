@@ -290,12 +290,6 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("v6", "plain", "if (s >= S) s -= S, ++r, offset += W - S;", "", "wrong result"),
         # The next tile's copies start while others still read the stage.
         Mistake("v7", "deep", "        __syncthreads();  // everybody's", "        // everybody's", "race"),
-        # What lies behind the last filter is read there.
-        Mistake("v8", "even_taps", "min(k, K - 1)", "k", "out of bounds"),
-        # TF32 alone: off by 3e-4, where the low parts are left out.
-        Mistake("v11", "plain", "mma(sum[i][j], a_low, b[j]);", "(void)a_low;", "wrong result"),
-        # The fifth filter of a thread is sixteen further, not four: others store there.
-        Mistake("v16", "tile", "float4*>(to + f * plane)", "float4*>(to + i * plane)", "race"),
         Mistake("v13", "moat", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait"),
     ],
     "conv2d_direct": [
@@ -304,8 +298,6 @@ MISTAKES: dict[str, list[Mistake]] = {
         # A row below the plane taken for one of it: the next plane's first row comes in.
         Mistake("v3", "h17_w128", "row >= 0 && row < H ?", "row >= 0 && row <= H ?", "out of bounds"),
         Mistake("v3", "h33_w140", "left > 4 ? row[first + 4] : 0.0f", "0.0f", "wrong result"),
-        Mistake("v3", "h19_w264_s2", "first > 0 && left > -1 ? row[first - 1] : 0.0f", "0.0f", "wrong result"),
-        Mistake("v5", "h8_w32", "first > 0 : rightmost", "true : rightmost", "out of bounds"),
         # One group of copies too few is waited for.
         Mistake("v6", "h17_w128", "DEPTH - 2", "DEPTH - 1", "has not waited for its group"),
         # The tile begins four columns before its first window, and one row above.
@@ -313,11 +305,8 @@ MISTAKES: dict[str, list[Mistake]] = {
     ],
     "conv2d_half": [
         Mistake("v1", "odd", "first_k + i < K && product < 9 * C", "first_k + i < K", "wrong result|out of bounds"),
-        Mistake("v2", "column", "unsigned(w[i] + s) < unsigned(W)", "true", "wrong result|out of bounds"),
         Mistake("v4", "c56_k120", "            __syncthreads();\n#pragma", "#pragma", "race"),
         Mistake("v5", "c72_k136", '"n"(STAGES - 2)', '"n"(STAGES - 1)', "has not waited for its group"),
-        Mistake("v7", "c136_k24", "(8 + chunk % 2 * rows + row)", "(8 + row)", "race"),
-        Mistake("v11", "c136_k24", "wait_group 1", "wait_group 2", "has not waited for its group"),
         Mistake("v12", "p254", "row < rows; row += 2 * ROWS", "false;", "uninitialized|wrong result"),
         Mistake("v19", "c72_k136", "convolve<160>(", "convolve<248>(", "out of bounds"),
         Mistake("v22", "c136_k24", "if (s == 0) arrive(&empty_a[last_a]);", "", "never completes"),
@@ -326,11 +315,8 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("v1", "c5_k17", "pixel < pixels && in(h", "in(h", "out of bounds|wrong result"),
         Mistake("v2", "c130_k3", "        __syncthreads();\n", "", "race"),
         Mistake("v6", "odd", "c = tid / BN; c < whole", "c = tid / BN; c < channels", "uninitialized"),
-        Mistake("v8", "p129_k129", "pixel / W % H : -2", "pixel / W % H : 0", "out of bounds|wrong result"),
         Mistake("v9", "c48_k33", "row % HALO - 1", "row % HALO", "wrong result"),
-        Mistake("v11", "c48_k33", "lane / 16 * 8 + lane % 8", "lane % 16", "wrong result"),
         Mistake("v12", "p129_k129", "wait<STAGES - 2>()", "wait<STAGES - 1>()", "has not waited for its group"),
-        Mistake("v13", "c144_k24", "if (c0 > 0) __syncthreads();", "", "race"),
         Mistake("v19", "c48_k33", "    wait(&filters_there, 0);\n", "", "uninitialized|may still be writing"),
         Mistake("v20", "c16_k132", "arrive(&turns[2 - group]);", ";", "never completes"),
         Mistake("v22", "c16_k132", '"fence.proxy.async.shared::cta;"', '""', "proxy"),
@@ -340,11 +326,7 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("v1", "c5_k7_w33", "wide = W % 4 == 0", "wide = true", "misaligned"),
         Mistake("v2", "c4_k13_w38", "if (c + 1 < C) fetch(c + 1);", "fetch(c);", "wrong result"),
         Mistake("v3", "c4_k13_w38", "if (k + n < K) y", "y", "out of bounds"),
-        Mistake("v4", "c4_k13_w38", "w[(min(k + n, K - 1) * C", "w[((k + n) * C", "out of bounds"),
         Mistake("v5", "c6_k6_w140", "__syncthreads();", "", "race"),
-        Mistake("v6", "c6_k6_w140", "tile[C % 2][threadIdx.y * TR]", "tile[C % 2][threadIdx.y]", "race"),
-        Mistake("v8", "c6_k6_w140", "taps[stage][r][threadIdx.z * KT + n]", "taps[stage][r][n]", "wrong result"),
-        Mistake("v10", "c3_k6_w133", "if (c + 1 < C) write_taps(c + 1);", "", "uninitialized"),
         Mistake("v11", "c13_k7_w28", "parity ^= 1", "parity ^= 0", "never completes"),
     ],
     "scale_add": [
@@ -358,38 +340,11 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("v6", "m33_n65_k17", "        __syncthreads();\n", "", "race"),
         Mistake("v6", "m33_n65_k17", "block_row + a_row + i < M && t + a_k < K", "t + a_k < K", "out of bounds"),
         Mistake("v7", "m33_n65_k17", "lane / 4 % 2 * 2 + lane % 2", "lane / 4 % 2 * 2", "never written"),
-        Mistake("v8", "m33_n65_k17", "fetch(stage == 0 ? STAGES - 1 : stage - 1,", "fetch(stage,", "race"),
-        Mistake("v9", "m33_n65_k17", "a_row + i * 32, M - 1)", "a_row + i * 32, M)", "out of bounds"),
-        Mistake("v9", "m33_n65_k17", "N % 4 == 0", "true", "misaligned"),
         Mistake("v19", "m33_n65_k17", "&shared[at + k * PITCH + row + i * 8]", "&shared[at + k * PITCH + row + i]", "wrong result"),
-        Mistake("v22", "m33_n65_k17", "TN - 1 - step : step", "TN - 2 - step : step", "wrong result"),
         # A part of a tile that is not there yet, and one that is forgotten.
         Mistake("v23", "m33_n65_k17", "            wait_for(&ready[other]);\n", "", "uninitialized"),
         Mistake("v11", "M=3 N=5 K=16", "wgmma_wait<0>();", "wgmma_wait<1>();", "used before its wait"),
         # The other block has not read this stage yet.
         Mistake("v12", "M=3 N=5 K=80", "init(&empty[i], 4)", "init(&empty[i], 2)", "never completes"),
-    ],
-}
-
-#: Versions that a CPU can run, by the shim; vectors of two, asynchronous copies and matrix units
-#: need the emulator.
-PLAIN = {"scale_add": ("v0", "v1", "v2", "v3"), "sgemm": ("v0", "v1", "v2", "v3", "v4")}
-OUTPUTS = {"scale_add": "B", "sgemm": "C"}
-#: What the shim finds there.
-SHIM_MISTAKES = {
-    "scale_add": [
-        Mistake("v0", "r33_c65", "row < R && col < C", "row < R", "heap-buffer-overflow"),
-        Mistake("v1", "r33_c65", "row < R && col < C", "col < C", "heap-buffer-overflow"),
-        Mistake("v2", "r33_c65", "const int vectors = n / 4;", "const int vectors = (n + 3) / 4;", "overflow"),
-        Mistake("v2", "r33_c65", "else if (i == vectors)", "else if (false)", "wrong"),
-        Mistake("v3", "r33_c65", "(A);", "(A + 1);", "misaligned"),
-        Mistake("v3", "r33_c65", "blockIdx.x == 0 &&", "false &&", "wrong"),
-    ],
-    "sgemm": [
-        Mistake("v4", "m33_n65_k17", "a_wide = K % 4 == 0", "a_wide = true", "misaligned address"),
-        Mistake("v4", "m33_n65_k17", "if (r >= M) break;", "", "heap-buffer-overflow"),
-        Mistake("v2", "m33_n65_k17", "t + tx < K ?", "true ?", "heap-buffer-overflow"),
-        Mistake("v3", "m33_n65_k17", "        __syncthreads();\n        for", "        for", "wrong"),
-        Mistake("v3", "m33_n65_k17", "col < N && t + ty < K ? B[(t + ty) * N + col] : 0.0f", "B[0]", "wrong"),
     ],
 }

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ladders import (
-    emulated,
-    needs_compiler,
-    relative_error,
-    rungs,
-    shipped,
-    verdict,
-)
+from tests.ladders import emulated, needs_compiler, relative_error, rungs, shipped, verdict
 from workbench.engines import RunOptions
 from workbench.engines.emulated import emulation
 from workbench.engines.host import buffers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,34 +202,3 @@ def test_the_emulator_finds_a_kernel_that_is_wrong(name: str, row: Mistake) -> N
     said = ladders.verdict(study, broken, problem_of(study, row.problem))
     assert any(word in said for word in row.says.split("|")), said or "nothing"
     assert verdict(name, row.version, row.problem) == ""  # and nothing where nothing is
-
-
-@ladders.needs_host_compiler
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [
-        pytest.param(name, version, marks=slow_unless(version == versions[-1]))
-        for name, versions in tables.PLAIN.items()
-        for version in versions
-    ],
-)
-def test_every_plain_rung_is_right_at_every_awkward_size(
-    name: str, version: str, tmp_path: Path
-) -> None:
-    study = shipped(name)
-    # 256³ is left to the GPU: it takes longer here than all the others together, and a
-    # size that every tile divides is in the list all the same.
-    problems = [each for each in study.problems_for("verify") if study.flops(each) < 5e6]
-    if name == "sgemm":
-        problems.append(problem_of(study, "M=128 N=128 K=32"))
-    output = tables.OUTPUTS[name]
-    ladders.check_on_the_shim(study, study.version(version), problems, output, tmp_path)
-
-
-@ladders.needs_host_compiler
-@pytest.mark.parametrize(("name", "row"), _mistakes(tables.SHIM_MISTAKES))
-def test_the_shim_finds_a_kernel_that_is_wrong(name: str, row: Mistake, tmp_path: Path) -> None:
-    study = shipped(name)
-    broken = ladders.mutated(study.version(row.version), row.right, row.wrong)
-    problem, output = problem_of(study, row.problem), tables.OUTPUTS[name]
-    ladders.check_shim_finds(study, broken, problem, output, row.says, tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.factories import make_profile, make_project
 from workbench.errors import DataError
-from workbench.ladder import recorded_seed, summaries
+from workbench.ladder import summaries
 from workbench.ladder.summaries import Summaries, Summary
 from workbench.model import Timing
 from workbench.project import cache_folder
@@ -56,13 +56,6 @@ def test_what_was_told_once_is_told_again_without_decoding(
     assert told(store, "here", "demo") == first
     with pytest.raises(AssertionError, match="was decoded"):
         told(store, "elsewhere", "demo")
-
-
-def test_without_a_shelf_nothing_is_kept(store: Store) -> None:
-    assert told(store) == told(store, "here") and len(kept()) == 1
-    kept()[0].unlink()
-    told(store)
-    assert not kept()
 
 
 def test_another_file_of_the_same_name_size_and_age_is_another_file(store: Store) -> None:
@@ -114,21 +107,6 @@ def test_another_edition_is_a_miss(store: Store, monkeypatch: pytest.MonkeyPatch
         told(store, "here")
 
 
-def test_what_is_gone_goes_with_the_next_change_and_no_sooner(store: Store) -> None:
-    first = told(store, "here")
-    (entry,) = kept()
-    before = entry.read_bytes()
-    gone, path = profiles(store)
-    gone.unlink()
-    assert told(store, "here") == first[1:] and entry.read_bytes() == before
-    changed = make_profile(version="v3", captured="2002-01-01T00:00:00Z")
-    store.save(changed)
-    (only,) = told(store, "here")
-    assert only == Summary.of(decode(path, type(changed)))
-    assert b"2002" in entry.read_bytes() and before.count(b"captured") == 2
-    assert entry.read_bytes().count(b"captured") == 1
-
-
 def test_two_at_once_leave_what_one_of_them_knew(store: Store) -> None:
     path, other = profiles(store)
     one, two = Summaries("here"), Summaries("here")
@@ -162,12 +140,3 @@ def test_of_a_time_the_device_is_kept_and_damage_is_told(
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DataError):
         Summaries("here", "demo").timed_on(path)
-
-
-def test_asking_for_the_seed_leaves_what_a_list_keeps(store: Store) -> None:
-    shelf = (str(store.root), "demo")
-    told(store, *shelf)
-    (kept_for_lists,) = kept()
-    before = kept_for_lists.read_bytes()
-    recorded_seed(store, "demo")
-    assert len(kept()) == 2 and kept_for_lists.read_bytes() == before

@@ -10,14 +10,7 @@ import pytest
 
 from tests.factories import make_timing
 from workbench.errors import UsageError
-from workbench.measure.plan import (
-    UnableError,
-    chosen,
-    plan,
-    recorded,
-    sweep_problems,
-    to_time,
-)
+from workbench.measure.plan import UnableError, chosen, plan, recorded, sweep_problems, to_time
 from workbench.model import Notice, Timing
 from workbench.project import Project
 from workbench.store import Store

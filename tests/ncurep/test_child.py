@@ -81,47 +81,6 @@ def test_a_waiting_child_gives_the_same_profile(plain: Path, kept: str) -> None:
     assert made == read_alone(plain, kept)
 
 
-def several_kernels(folder: Path) -> Path:
-    path = folder / "several.ncu-rep"
-    path.write_bytes(unpack((DATA / "ladder_focus.ncu-rep.zst").read_bytes()))
-    return path
-
-
-def test_two_children_give_the_same_profile_as_one(plain: Path, kept: str) -> None:
-    for report in (several_kernels(plain.parent), plain):  # the other one has one kernel
-        with Standby() as standby, Standby() as beside:
-            made = read_report(report, standby=standby, beside=beside)
-            assert (beside._child is None) == (report != plain)
-        assert made == read_alone(report, kept)
-
-
-@pytest.mark.parametrize("died", ["first", "second", "both"])
-def test_of_two_children_those_that_died_are_replaced(plain: Path, kept: str, died: str) -> None:
-    report = several_kernels(plain.parent)
-    with Standby() as standby, Standby() as beside:
-        for name, one in (("first", standby), ("second", beside)):
-            if died in (name, "both"):
-                process(one).kill()
-        waiting = [process(standby), process(beside)]
-        made = read_report(report, standby=standby, beside=beside)
-        assert made == read_alone(report, kept)
-    assert all(one.poll() is not None for one in waiting)
-
-
-def test_a_crash_of_the_second_child_is_the_same_error(
-    plain: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = several_kernels(plain.parent)
-    with Standby() as standby, Standby() as beside:
-        waiting = [process(standby), process(beside)]
-        waiting[1].kill()
-        crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-        monkeypatch.setattr(child, "own_module", instead(crash))
-        with pytest.raises(DataError, match=r"several\.ncu-rep: .* crashed on it \(SIGSEGV\)"):
-            read_report(report, standby=standby, beside=beside)
-    assert all(one.poll() is not None for one in waiting)
-
-
 def test_a_child_that_is_not_needed_ends_with_the_block(plain: Path) -> None:
     with Standby() as standby:
         waiting = process(standby)

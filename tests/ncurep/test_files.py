@@ -22,14 +22,7 @@ from tests.engines.stand_ins import Cli
 from workbench.errors import DataError, MissingError
 from workbench.model import Profile
 from workbench.ncurep import files
-from workbench.ncurep.files import (
-    exported,
-    holds_at_least,
-    is_packed,
-    read_raw,
-    split_target,
-    stem,
-)
+from workbench.ncurep.files import exported, holds_at_least, is_packed, read_raw, split_target, stem
 from workbench.ncurep.read import read_report
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncurep" / "sgemm_v3.ncu-rep.zst"

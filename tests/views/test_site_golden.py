@@ -91,40 +91,9 @@ def test_site(name: str, tmp_path: Path) -> None:
 # --- what an outline holds ---------------------------------------------------------------
 
 
-def test_an_outline_loses_neither_attributes_nor_blanks_of_code() -> None:
-    page = '<p hidden title="a &lt; b">x  <b>y</b>\n</p><td class="c n">  int\t<b>i</b>;\n</td>'
-    assert outline(page).splitlines() == [
-        "<p hidden title=a < b>",
-        " x",
-        " <b>",
-        "  y",
-        "<td class=c n>",
-        " |  int\t|",
-        " <b>",
-        "  |i|",
-        " |;|",
-    ]
-
-
-def test_a_row_ends_where_the_next_begins() -> None:
-    rows = "<table><tr><td>1<td>2<tr><td><table><tr><th>3</table></table>"
-    depths = [len(line) - len(line.lstrip()) for line in outline(rows).splitlines()]
-    assert depths == [0, 1, 2, 3, 2, 3, 1, 2, 3, 4, 5, 6]
-
-
 @pytest.mark.parametrize(
     "page", ["<b><i></b></i>", "<b>", "</b>", "<!-- x -->", "<tr><td><b><td>", "<ul><li><b></ul>"]
 )
 def test_what_is_not_closed_as_it_was_opened_is_no_page(page: str) -> None:
     with pytest.raises(AssertionError):
         outline(page)
-
-
-def test_long_data_are_told_on_several_lines_and_rounded() -> None:
-    script = 'window.x={"b":[0.1,0.30000000000000004],"a":{"long":"' + "w" * 110 + '"}};\n'
-    assert outline_of_data(script).splitlines() == [
-        "window.x",
-        "a:",
-        f' long: "{"w" * 110}"',
-        "b: [0.1, 0.3]",
-    ]

@@ -564,8 +564,7 @@ class Step:
     def comparison(self) -> Comparison:
         """Whole-kernel counters and time.
 
-        Raises:
-            InconclusiveError: the two are not comparable, and that is not forced.
+        Raises InconclusiveError: the two are not comparable, and that is not forced.
         """
         return compare(
             *self._whole,

@@ -14,10 +14,10 @@ from workbench.commands.options import (
     launch_selection_options,
     two_source_options,
 )
-from workbench.errors import UsageError
 from workbench.session.api import CoreSession
 from workbench.session.captures import captures
 from workbench.session.step import Diff
+from workbench.session.targets import from_parent
 from workbench.session.workspace import Places, Selection, is_program, refuse_for_program, sides
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import write
@@ -45,7 +45,7 @@ def command(
     detail: Detail,
     format_: str,
 ) -> None:
-    """What moved from OLD to NEW, and by how much; v2..v3 names both.
+    """What moved from OLD to NEW, and by how much; v2..v3 names both, v3 its parent and v3.
 
     Each is a version (v2, sgemm/v2, v2@h100 on one device); or a report file:
     x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture:
@@ -54,14 +54,9 @@ def command(
     First comes what was edited, what that did and where, on one screen; then the
     counters that tell most of it. --all prints every hunk and every counter.
     """
-    if not new:
-        found = sides(old)
-        if len(found) != 2:
-            raise UsageError(
-                f"diff compares two, and {old} is one", f"Name both: `workbench diff {old} NEW`."
-            )
-        old, new = found
     session = CoreSession(listener=Progress())
+    if not new:
+        old, new = sides(old) if len(sides(old)) == 2 else from_parent(session, old, selection)
     if is_program(old) and is_program(new) and selection.launch is None:
         refuse_for_program(new, sass=detail.sass, memory=detail.memory)
         captures(old).show_difference(session, (old, new), format_, all_, force)

@@ -173,9 +173,10 @@ detail_options = folded(
 
 
 def _named(**given: Any) -> Named:
+    from workbench.project import find_project
     from workbench.session.targets import Named
 
-    return Named(**given)
+    return Named.of(find_project(), Named(**given))
 
 
 def named_options(problem_help: str) -> Decorator:

@@ -9,7 +9,6 @@ lines, and a version made from that text is compared with it line by line.
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import struct
 from collections.abc import Iterable, Iterator
@@ -29,7 +28,7 @@ from workbench.study.frontmatter import place
 from workbench.study.lifted import FOLDER, LiftedLaunch, lifted_bytes, read_lifted
 
 _AGAIN = "Lift the kernel again: `workbench lift`."
-_FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
+_FILE = re.compile(r'^(\s*\.file\s+\d+\s+")(?!/usr/|/opt/nvidia/)[^"]*[/\\]', re.MULTILINE)
 _PTX_TEXT = ".nv_debug_ptx_txt"
 #: Folders that are the same everywhere.
 _SYSTEM = ("/usr/", "/opt/nvidia/")
@@ -86,14 +85,9 @@ def load_image(project: Project, version: Version) -> Image:
         compiler=IMAGE,
         arch=architecture(lifted),
         resources=resources,
-        ptx=_FILE.sub(lambda found: f'{found[1]}"{_neutral(found[2])}"', text),
+        ptx=_FILE.sub(r"\1", text),
     )
     return Image(_without_folders(cubin), build)
-
-
-def _neutral(path: str) -> str:
-    """A file without the folders of a machine, but where these are everybody's."""
-    return path if path.startswith(_SYSTEM) else posixpath.basename(path.replace("\\", "/"))
 
 
 def _without_folders(cubin: bytes) -> bytes:
@@ -151,8 +145,7 @@ def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
 def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
     """Read registers a thread (None: unknown) and bytes of parameters of a kernel from its cubin.
 
-    Raises:
-        ValueError: it is not a cubin.
+    Raises ValueError: it is not a cubin.
     """
     registers, size = None, 0
     try:

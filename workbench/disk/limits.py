@@ -273,9 +273,8 @@ def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, does: str
 def read_toml(text: str) -> dict[str, Any]:
     """A TOML document of somebody else; its length is the caller's to limit.
 
-    Raises:
-        ValueError: no TOML, or one that only a hostile author writes: keys of more than 64
-            parts, nesting without end, integers of thousands of digits.
+    Raises ValueError: no TOML, or one that only a hostile author writes: keys of more than 64
+    parts, nesting without end, integers of thousands of digits.
     """
     import tomli  # where there is no project, nothing is read
 

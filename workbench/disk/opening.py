@@ -43,8 +43,7 @@ class Opened(NamedTuple):
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of an entry, of a link its own; None: nothing is there.
 
-        Raises:
-            OSError: it cannot be looked at.
+        Raises OSError: it cannot be looked at.
         """
         try:
             return os.stat(self.at(name), dir_fd=self.handle, follow_symlinks=False)
@@ -120,8 +119,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
 def parts_of(root: Path, name: str) -> list[str]:
     """The folders and the file of a relative name, none of which leads out of `root`.
 
-    Raises:
-        DataError: it is absolute, empty, climbs, or holds what only some systems part names by.
+    Raises DataError: it is absolute, empty, climbs, or holds what only some systems part names by.
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts) or (

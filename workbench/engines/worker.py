@@ -9,7 +9,6 @@ consequence. Its exit code is 0 where all went well, 1 where a result names a fa
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
 import os
 import sys
@@ -18,7 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -26,7 +25,9 @@ from workbench.disk.writing import replace_file
 from workbench.engines.gpu.bench import Bench, Benches, Run, load_library
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import DriverError, open_device
+from workbench.engines.gpu.race import Field, race
 from workbench.engines.host.job import (
+    Check,
     Executable,
     Failure,
     Job,
@@ -37,9 +38,6 @@ from workbench.engines.host.job import (
 )
 from workbench.model import Notice
 
-if TYPE_CHECKING:
-    from workbench.engines.gpu.race import Field
-
 #: After these failures the process cannot do further jobs.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 #: Seconds between two looks for further jobs.
@@ -48,12 +46,16 @@ _LOOK_S = 0.01
 _RESTED_S = 0.5
 
 
-def _wrong(executable: Executable) -> Failure:
-    return Failure(
+def _checked(result: Result, job: Job, check: Check, again: str = "") -> Result:
+    """The result with a check, and a failure where it is wrong; `again`: the seed of a second."""
+    version = job.executable.version
+    failure = Failure(
         kind="wrong-result",
-        message=f"{executable.version} gives a wrong result",
-        during=f"checking {executable.version}",
+        message=f"{version} gives a wrong result",
+        during=f"checking {version}",
+        code=again,
     )
+    return msgspec.structs.replace(result, check=check, failure=None if check.ok else failure)
 
 
 def _wake_for(session: DeviceContext, executable: Executable) -> None:
@@ -63,23 +65,11 @@ def _wake_for(session: DeviceContext, executable: Executable) -> None:
             session.wake()
 
 
-def _upload(session: DeviceContext, bench: Bench) -> dict[str, DeviceArray]:
-    with session.doing("allocating inputs and outputs"):
-        arrays = {spec.name: session.allocate(spec) for spec in bench.specs}
-        bench.fill(session, arrays)
-    if session.guards and bench.ask(session, arrays):
-        bench.fill(session, arrays)  # as it was before that version ran
-    return arrays
-
-
 def _profile(run: Run, job: Job) -> None:
     import nvtx
 
     for _ in range(job.repeats):
-        if run.poison:
-            for spec in run.bench.outputs:
-                run.session.poison(run.arrays[spec.name])
-        run.restore()
+        run.begin()
         # Exactly the version's launches, and nothing else, stand inside the range.
         with nvtx.annotate(message=nvtx_range(job.executable.version), domain="workbench"):
             for kernel, call in run.calls:
@@ -187,7 +177,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
     """
     session = DeviceContext()
     benches = Benches()
-    races = Races()
+    field = Field()
     ended = time.perf_counter()
     first = list(itertools.islice(jobs, 1))
     loading = _prepare(benches, first[0]) if first and first[0].task == "prepare" else None
@@ -201,8 +191,8 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                 answers.keep()  # so that whoever reads them knows which job is at work
                 begin = time.perf_counter()
                 if begin - ended > _RESTED_S:
-                    races.rest()
-                result = _one(session, benches, job, loading, races)
+                    field.settled = False  # its clocks may have gone down
+                result = _one(session, benches, job, loading, field)
                 ended = time.perf_counter()
                 answers.add(msgspec.structs.replace(result, seconds=ended - begin))
                 answers.keep()
@@ -236,7 +226,7 @@ def _one(
     benches: Benches,
     job: Job,
     loading: threading.Thread | None,
-    races: Races,
+    field: Field,
 ) -> Result:
     """One job; every failure that can be foreseen is in the result."""
     result = Result(task=job.task)
@@ -255,9 +245,11 @@ def _one(
             bytes=bench.study.bytes(bench.problem),
         )
         if job.task == "race":
-            return races.run(session, bench, job, result)
-        races.leave(session)
-        return _on_device(session, bench, job, result)
+            result = _described(session, result)
+            result = msgspec.structs.replace(result, **race(session, bench, job, field))
+            return _checked(result, job, result.check) if result.check else result
+        field.leave(session)
+        return _on_device(session, bench, job, _described(session, result))
     except WorkerError as error:
         failure = error.failure
         if not failure.during:
@@ -294,8 +286,6 @@ def _prepare(benches: Benches, job: Job) -> threading.Thread:
         benches.study(job)
     loading = threading.Thread(target=library, daemon=True)
     loading.start()
-    importlib.import_module("workbench.engines.gpu.race")  # loaded now, used later
-
     opening.join()
     return loading
 
@@ -313,40 +303,13 @@ def _bench(benches: Benches, job: Job, loading: threading.Thread | None) -> Benc
             loading.join()
 
 
-class Races:
-    """The races of a worker, and what stays in device memory between them."""
-
-    def __init__(self) -> None:
-        self._field: Field | None = None
-
-    def rest(self) -> None:
-        """The device had nothing to do for a while, and its clocks may have gone down."""
-        if self._field is not None:
-            self._field.settled = False
-
-    def leave(self, session: DeviceContext) -> None:
-        """Free what stayed."""
-        if self._field is not None:
-            self._field.leave(session)
-
-    def run(self, session: DeviceContext, bench: Bench, job: Job, result: Result) -> Result:
-        """A job of task ``race``, on what the one before it left where that is of its problem."""
-        from workbench.engines.gpu.race import Field, race
-
-        self._field = self._field or Field(_upload)
-        result = msgspec.structs.replace(
-            result, device=session.describe(), tools=session.versions()
-        )
-        result = msgspec.structs.replace(result, **race(session, bench, job, self._field))
-        if result.check is not None and not result.check.ok:
-            return msgspec.structs.replace(result, failure=_wrong(job.executable))
-        return result
+def _described(session: DeviceContext, result: Result) -> Result:
+    return msgspec.structs.replace(result, device=session.describe(), tools=session.versions())
 
 
 def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -> Result:
-    result = msgspec.structs.replace(result, device=session.describe(), tools=session.versions())
     notices: list[Notice] = []
-    arrays = _upload(session, bench)
+    arrays = bench.upload(session)
     if job.task in ("time", "profile"):
         _wake_for(session, job.executable)
     run = Run(session, bench, job.executable, arrays, poison=not job.sanitize)
@@ -354,14 +317,23 @@ def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -
     if job.sanitize:
         # The sanitizer judges; a comparison would read what initcheck watches over.
         return result
-    check = run.check()
-    result = msgspec.structs.replace(result, check=check)
-    if not check.ok:
-        return msgspec.structs.replace(result, failure=_wrong(job.executable))
+    result = _checked(result, job, run.check())
+    if result.failure is not None:
+        return result
     if job.task == "profile":
         _profile(run, job)
-    elif job.task == "time":
-        result = msgspec.structs.replace(result, **_time(session, bench, job, run, notices))
+    else:
+        if job.task == "time":
+            result = msgspec.structs.replace(result, **_time(session, bench, job, run, notices))
+        check = run.again()
+        if not check.ok:
+            return _checked(result, job, check, str(run.bench.seed))
+        if run.prepared:
+            message = (
+                f"{job.executable.version} reads its inputs in prepare(), which is not timed: "
+                "a result that it keeps from there would not be noticed."
+            )
+            notices.append(Notice("prepared", message))
     return msgspec.structs.replace(result, notices=tuple(notices))
 
 

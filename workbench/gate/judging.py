@@ -365,8 +365,8 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
         return []  # nothing of it could be verified then
     said = [
         f"tolerance of {name} {old.tolerance_of(name):g} → {study.tolerance_of(name):g}"
-        for name in old.versions
-        if name in study.versions and old.tolerance_of(name) < study.tolerance_of(name)
+        for name in study.versions
+        if old.tolerance_of(name) < study.tolerance_of(name)
     ]
     said += [
         f"problem {key}" for key, each in old.problems.items() if study.problems.get(key) != each

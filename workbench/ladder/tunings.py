@@ -295,8 +295,7 @@ class TuningLog:
     def add(self, line: Trial | TuningEnded) -> None:
         """Keep a trial, or how the run ended; it is on the disk when this returns.
 
-        Raises:
-            MissingError: no space, no permission. What was kept before is as it was.
+        Raises MissingError: no space, no permission. What was kept before is as it was.
         """
         made = _TuningLine(trial=line) if isinstance(line, Trial) else _TuningLine(ended=line)
         append_file(self._root, self._name, _encoded(made))
@@ -340,8 +339,7 @@ def writing(
 def forget_profiles(root: Path, begun: TuningBegun, but: Collection[Path] = ()) -> None:
     """Remove the profiles that are kept beside a tuning, and raw reports, but those at `but`.
 
-    Raises:
-        DataError: a link stands on the way.
+    Raises DataError: a link stands on the way.
     """
     keep = {path.with_name(path.name.partition(".")[0]) for path in but}
     for path in (root / _folder(begun.gpu, begun.study, begun.version)).glob("*/*.zst"):

@@ -84,8 +84,7 @@ class Standby:
     def extract(self, report: Path, output: Path, timeout_s: float) -> bool:
         """Hand the report over and wait; whether the output was written.
 
-        Raises:
-            TimeoutExpired: the child did not end in time, and was ended.
+        Raises TimeoutExpired: the child did not end in time, and was ended.
         """
         child, self._child = self._child, None
         if child is None or child.poll() is not None:

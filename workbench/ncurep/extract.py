@@ -215,12 +215,13 @@ def extract(path: str) -> Profile:
                 failures.append(f"action {a} of range {r}: {error}")
                 launches.append(Launch(kernel="", index=len(launches), profiled=False))
     device, others = _device(launches)
+    passes = [_integer(launch.metrics, "profiler__replayer_passes") for launch in launches]
     return Profile(
         engine="ncu",
         device=device,
         captured="",
         launches=tuple(launches),
-        capture=Capture(passes=_passes(launches)),
+        capture=Capture(passes=max(passes, default=0)),
         sources=sources.files(),
         notices=(*_troubles(failures, others), *lacks(launches, sources.files())),
     )
@@ -427,10 +428,6 @@ def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
         message = "launches of other devices too: " + ", ".join(others)
         out.append(Notice("several-devices", message))
     return out
-
-
-def _passes(launches: list[Launch]) -> int:
-    return max((_integer(x.metrics, "profiler__replayer_passes") for x in launches), default=0)
 
 
 def _limit_memory(size: int) -> None:

@@ -95,8 +95,7 @@ def holds_at_least(path: Path, size: int) -> bool:
 def read_raw(path: Path) -> bytes:
     """The bytes of a report, unpacked where it is compressed.
 
-    Raises:
-        DataError: the file cannot be read or is too large, or the compressed one is damaged.
+    Raises DataError: the file cannot be read or is too large, or the compressed one is damaged.
     """
     try:
         return b"".join(_pieces(path))

@@ -10,8 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,8 @@ from msgspec.structs import replace
 
 from workbench.disk.writing import private_folder
 from workbench.errors import UsageError
-from workbench.model import InstructionTable, Launch, Number, Profile, SourceFile
+from workbench.model import InstructionTable, Launch, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
-from workbench.ncurep.values import CODES, lacks
 from workbench.units import listed
 
 #: Bytes from which a report is read in parts.
@@ -90,47 +87,6 @@ def read_parts(
     if failed:
         raise failed[0]
     return joined([found[number] for number in range(len(runs))])
-
-
-def read_halves(plain: Path, first: ReadPart, second: ReadPart) -> Profile | None:
-    """The profile of a report of a few kernels, about half of them read by each of two at once.
-
-    All launches of a kernel go to one of them: the reader's disassembly of a kernel is half of its
-    time. None where there is one kernel, or where the halves could not be put together to what one
-    reading gives. Raises DataError: as `first` and `second` do.
-    """
-    results = list_results(plain)
-    halves = _halves(results)
-    if halves is None:
-        return None
-    with ThreadPoolExecutor(1) as beside:
-        later = beside.submit(read_some, plain, halves[1], second)
-        profiles = [read_some(plain, halves[0], first), later.result()]
-    one, other = profiles
-    texts = {source.path: source.text for source in one.sources}
-    if (
-        [len(profile.launches) for profile in profiles] != list(map(len, halves))
-        or one.device != other.device
-        or any(notice.code not in CODES for profile in profiles for notice in profile.notices)
-        or any(x.text and texts.get(x.path) not in (None, x.text) for x in other.sources)
-    ):
-        return None
-    whole = joined(profiles)
-    return replace(whole, notices=lacks(whole.launches, whole.sources))
-
-
-def _halves(results: Sequence[ListedResult]) -> tuple[list[int], list[int]] | None:
-    """The places of the first kernels and of the others, of about as many bytes; None: of one."""
-    kernels: dict[str, list[int]] = {}
-    for place, result in enumerate(results):
-        kernels.setdefault(result.symbol, []).append(place)
-    each = list(kernels.values())
-    if len(each) < 2:
-        return None
-    # Whatever its launches, a kernel is disassembled once: its largest one tells what it takes.
-    sizes = [max(results[place].size for place in places) for places in each]
-    cut = min(range(1, len(each)), key=lambda n: max(sum(sizes[:n]), sum(sizes[n:])))
-    return sorted(chain.from_iterable(each[:cut])), sorted(chain.from_iterable(each[cut:]))
 
 
 def read_some(plain: Path, places: Sequence[int], read: ReadPart) -> Profile:
@@ -225,10 +181,6 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
         for name, metric in launch.metrics.items()
     }
     return replace(launch, instructions=shared, metrics=metrics)
-
-
-def _is_fraction(value: Number | str) -> bool:
-    return isinstance(value, float) and not value.is_integer()
 
 
 def choice(name: str) -> Choose:

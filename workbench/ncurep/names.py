@@ -16,7 +16,6 @@ _TAGS = re.compile(r"\[abi:[^\]]*\]")
 _NUMBER = re.compile(r"\$\d+$")
 #: ``add_kernel_0d1d2de3c``: which arguments a Triton before 3.0 specialized, all of them in order.
 _SPECIALISED = re.compile(r"_(0[cde]{0,2}(?:\d+[cde]{0,2})+)$")
-_ARGUMENT = re.compile(r"(\d+?)([cde]{1,2}|(?=\d|$))")
 #: ``kernel_cutlass_NAME_TYPES``: CuTe DSL joins a function and the types of its arguments; of a
 #: method the first is ``<module.Class object at …>`` without what no identifier may hold.
 _CUTE = re.compile(

@@ -25,7 +25,7 @@ from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
 from workbench.ncurep.files import AGAIN, SUFFIXES, exists, plain_report
-from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_halves, read_parts
+from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_parts
 from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
 from workbench.units import extent
@@ -117,7 +117,6 @@ def read_report(
     *,
     timeout_s: float | None = None,
     standby: Standby | None = None,
-    beside: Standby | None = None,
     progress: Progress | None = None,
     choose: Choose | None = None,
 ) -> Profile:
@@ -129,7 +128,6 @@ def read_report(
             report, for each part.
         standby: A child process that waits for this report. Its result is not cached:
             a report that we captured ourselves is read this once.
-        beside: Another one, which reads half of the kernels meanwhile.
         progress: Gets the number of launches of a large report that are read, and of all.
         choose: Selects launches of a large report (None: all); a small one is read as a whole.
 
@@ -147,12 +145,7 @@ def read_report(
         container = read_container(plain, shown=path)
         size = plain.stat().st_size
         if size < LARGE:
-            halves = beside and read_halves(
-                plain,
-                lambda part: _extract(part, path, timeout_s, standby, keep=False),
-                lambda part: _extract(part, path, timeout_s, beside, keep=False),
-            )
-            profile = halves or _extract(plain, path, timeout_s, standby)
+            profile = _extract(plain, path, timeout_s, standby)
         else:
             keep = choose is not None or size < _KEPT
             common: dict[Any, Any] = {}

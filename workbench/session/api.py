@@ -158,7 +158,9 @@ class CoreSession(Workspace):
         """
         from workbench.session.measuring import verify
 
-        return verify(self.project, _named(named), engine, run, display, sanitize=sanitize)
+        return verify(
+            self.project, Named.of(self.project, named), engine, run, display, sanitize=sanitize
+        )
 
     def record(
         self,
@@ -188,7 +190,9 @@ class CoreSession(Workspace):
         """
         from workbench.session.measuring import profile
 
-        return profile(self.project, _named(named), engine, options, run, display, timed=timed)
+        return profile(
+            self.project, Named.of(self.project, named), engine, options, run, display, timed=timed
+        )
 
     def time(
         self,
@@ -216,7 +220,14 @@ class CoreSession(Workspace):
         """
         from workbench.session.times import time
 
-        return time(self.project, _named(named), run, display, manner, all_problems=all_problems)
+        return time(
+            self.project,
+            Named.of(self.project, named),
+            run,
+            display,
+            manner,
+            all_problems=all_problems,
+        )
 
     # --- what is recorded ----------------------------------------------------------------------
 
@@ -282,7 +293,3 @@ class CoreSession(Workspace):
         from workbench.session.site import SitePlan
 
         return SitePlan(self, targets, out, lasting=lasting)
-
-
-def _named(named: Named | str) -> Named:
-    return named if isinstance(named, Named) else Named(versions=(named,))

@@ -53,8 +53,7 @@ def installed() -> Captures | None:
 def captures(text: str) -> Captures:
     """The module that reads captures; `text` is the word that needs it.
 
-    Raises:
-        UsageError: the feature is not here.
+    Raises UsageError: the feature is not here.
     """
     if (found := installed()) is None:
         raise UsageError(

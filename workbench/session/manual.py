@@ -23,8 +23,7 @@ class Topic(Record, frozen=True):
 def _pages() -> dict[str, Path]:
     """Name of a page -> its file: those of the core, and those of each feature.
 
-    Raises:
-        MissingError: the installation holds none.
+    Raises MissingError: the installation holds none.
     """
     core = shipped("docs")
     pages = {

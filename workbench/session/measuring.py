@@ -297,8 +297,7 @@ def ncu_commands(
 ) -> Iterator[str]:
     """The exact ncu command of each version, which is not run; nor is any file of a version.
 
-    Raises:
-        UsageError: the emulator was asked for.
+    Raises UsageError: the emulator was asked for.
     """
     if engine == "emulator":
         raise UsageError(

@@ -87,8 +87,7 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[R]) -> None:
         """Do pieces on this machine; an error of one does not keep the others from their turn.
 
-        Raises:
-            MissingError: nothing can run here.
+        Raises MissingError: nothing can run here.
         """
         raise NotImplementedError
 
@@ -214,8 +213,7 @@ class VersionRuns:
             tell: Called with each result as it comes.
             failed: Called with each error, and whether the version is passed over for it.
 
-        Raises:
-            MissingError: nothing can run there.
+        Raises MissingError: nothing can run there.
         """
 
         def one(piece: Combination, found: R | WorkbenchError) -> None:

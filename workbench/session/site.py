@@ -103,8 +103,7 @@ class SitePlan:
     def check(self) -> None:
         """Refuse what no change will ever bring, before something is watched.
 
-        Raises:
-            UsageError: a study is neither there nor recorded.
+        Raises UsageError: a study is neither there nor recorded.
         """
         if self._project is not None:
             check_studies(self._project, self._studies)

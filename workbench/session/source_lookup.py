@@ -36,9 +36,8 @@ class Texts:
     def find(self, wanted: SourceFile) -> str | None:
         """The text of a file; None where no path ends like its own.
 
-        Raises:
-            UsageError: several files fit equally well, or the text is not the one that was
-                compiled.
+        Raises UsageError: several files fit equally well, or the text is not the one that was
+        compiled.
         """
         parts = wanted.path.replace("\\", "/").split("/")
         found = self._by_name.get(parts[-1], [])
@@ -69,8 +68,7 @@ def _common_end(one: list[str], other: list[str]) -> int:
 def texts_at(where: str) -> Texts:
     """The texts of a folder, or else of a revision of the Git repository that we are in.
 
-    Raises:
-        UsageError: it is neither.
+    Raises UsageError: it is neither.
     """
     folder = Path(where)
     if folder.is_dir():
@@ -111,8 +109,7 @@ def _files(folder: Path) -> Iterable[str]:
 def supplied(label: str, profile: Profile, texts: Texts) -> Profile:
     """A profile with the texts that it lacks; `label` is its name, for errors.
 
-    Raises:
-        UsageError: no file fits, or a wrong one does.
+    Raises UsageError: no file fits, or a wrong one does.
     """
     lacking = [source for source in profile.sources if source.text is None]
     found: Mapping[str, str | None] = {source.path: texts.find(source) for source in lacking}

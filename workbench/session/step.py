@@ -26,8 +26,7 @@ class Diff(Step):
         change: What its author says was changed; "" where that is not known, or of another step.
         stale: Whether each side's source was edited after its capture.
 
-    Raises:
-        InconclusiveError: they are not comparable, and `force` is not set.
+    Raises InconclusiveError: they are not comparable, and `force` is not set.
     """
 
     def __init__(self, before: Target, after: Target, *, force: bool = False) -> None:
@@ -78,8 +77,7 @@ class Diff(Step):
     def story(self) -> Story:
         """What is worth telling of the step, in order: hunks, links, time, verdicts, sentence.
 
-        Raises:
-            UsageError: an expectation cannot be read.
+        Raises UsageError: an expectation cannot be read.
         """
         return explain(*self._whole, self.comparison, self._expected, self.placing)
 

@@ -15,7 +15,7 @@ from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
 from workbench.ncurep.files import holds_at_least, split_target, stem
-from workbench.project import Project, require_project
+from workbench.project import Project, require_project, studies_in
 from workbench.session.captures import captures, installed
 from workbench.session.workspace import (
     Places,
@@ -54,6 +54,15 @@ class Named(Record, frozen=True):
     study: str | None = None
     problem: str | None = None
 
+    @classmethod
+    def of(cls, project: Project | None, named: Named | str) -> Named:
+        """All versions of a study where its name is all that was typed."""
+        named = cls((named,)) if isinstance(named, str) else named
+        alone = named.versions[0] if len(named.versions) == 1 and not named.study else ""
+        if project is None or alone not in studies_in(project.kernels):
+            return named
+        return replace(named, versions=(), every=True, study=alone)
+
     def pick(
         self, project: Project | None = None, *, run: bool = True
     ) -> tuple[Project, Study, list[Version]]:
@@ -63,8 +72,7 @@ class Named(Record, frozen=True):
             project: The project; None: that of the current folder.
             run: Run ``study.py``, because the versions are going to be run as well.
 
-        Raises:
-            UsageError: no version named, versions of several studies, an unknown name.
+        Raises UsageError: no version named, versions of several studies, an unknown name.
         """
         project = project or require_project()
         load = run_study if run else view_study
@@ -72,7 +80,7 @@ class Named(Record, frozen=True):
             raise UsageError("versions and --all cannot be used together", "Use only one of them.")
         if not self.versions and not self.every:
             raise UsageError(
-                "no version was named", "Name one or more, such as v3 or sgemm/v3, or --all."
+                "no version was named", "Name one or more, as v3 or sgemm/v3; a study; or --all."
             )
         if self.every:
             study = load(project, self.study or project.default_study)
@@ -201,11 +209,21 @@ def resolve(
     return with_sources(found, places)
 
 
+def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str, str]:
+    """``v3`` -> (``sgemm/v2``, ``v3``), its parent first; UsageError: it has none."""
+    name, mark, device = text.partition("@")
+    if name and not is_report(text):
+        study, version = parse_target(name, place.project, selection.study)
+        if parent := view_study(place.project, study).version(version).parent:
+            return f"{study}/{parent}{mark}{device}", text
+    hint = f"Name both: `workbench diff {text} NEW`."
+    raise UsageError(f"diff compares two, and {text} is one without a parent", hint)
+
+
 def with_sources(targets: list[Target], places: Places) -> list[Target]:
     """Targets whose profiles hold the texts that were named for them.
 
-    Raises:
-        UsageError: a place is no folder and no revision, or no file of it fits.
+    Raises UsageError: a place is no folder and no revision, or no file of it fits.
     """
     known: dict[str, Texts] = {}
     out = []

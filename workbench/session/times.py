@@ -231,8 +231,7 @@ def _stored(
 def need_one_model(found: Sequence[Timed], format_: str) -> None:
     """Refuse to print two documents where one is read.
 
-    Raises:
-        UsageError: times of several models of GPU, and a format that others read.
+    Raises UsageError: times of several models of GPU, and a format that others read.
     """
     if len(found) > 1 and format_ in ("json", "csv"):
         raise UsageError(

@@ -120,8 +120,7 @@ def is_program(text: str) -> bool:
 def refuse_for_program(text: str, **flags: bool) -> None:
     """Refuse what is said of kernels alone, where a whole program is meant.
 
-    Raises:
-        UsageError: one of the flags is set.
+    Raises UsageError: one of the flags is set.
     """
     for flag, given in flags.items():
         if given:

@@ -169,8 +169,7 @@ class Store:
     ) -> Path:
         """Path of a profile, kept or to be kept, of a version or of a choice of a tuned one.
 
-        Raises:
-            UsageError: a name is empty or too long.
+        Raises UsageError: a name is empty or too long.
         """
         folder = self._folder(device, study, version)
         return folder / f"{component(problem, 'problem')}.{engine}{_SUFFIX}"

@@ -195,8 +195,7 @@ def _names(expression: str) -> tuple[str, ...]:
 def names_in(expression: str) -> tuple[str, ...]:
     """The parameters that an expression uses, each once, as written from left to right.
 
-    Raises:
-        UsageError: the expression is not integer arithmetic.
+    Raises UsageError: the expression is not integer arithmetic.
     """
     try:
         return _names(expression)

@@ -150,8 +150,7 @@ class Study:
     ) -> dict[str, npt.NDArray[np.generic]]:
         """Fresh inputs, drawn from `rng`, C-contiguous, in the order of `input_names`.
 
-        Raises:
-            UsageError: study.py raised, or gave other names than `input_names`.
+        Raises UsageError: study.py raised, or gave other names than `input_names`.
         """
         return self._file.inputs(self.parameters(problem), rng, self.input_names)
 
@@ -215,8 +214,7 @@ class Study:
     def version(self, name: str) -> Version:
         """A version by its id (``v3``) or file stem (``v3_padded``).
 
-        Raises:
-            UsageError: unknown, and names the nearest one; or broken.
+        Raises UsageError: unknown, and names the nearest one; or broken.
         """
         match = VERSION_NAME.match(name)
         wrong = self.broken.get(f"v{int(match[1])}" if match else name)
@@ -235,8 +233,7 @@ class Study:
     def problem(self, name: str | None = None, use: str = "profile") -> Problem:
         """A problem by name, or the first one that is meant for `use`.
 
-        Raises:
-            UsageError: unknown, or none is meant for `use`.
+        Raises UsageError: unknown, or none is meant for `use`.
         """
         if name is None:
             chosen = self.problems_for(use)

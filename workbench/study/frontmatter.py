@@ -522,8 +522,7 @@ def _block(text: str, path: str, kind: Kind) -> _Header | None:
 def present(text: str, *, path: str, kind: Kind) -> bool:
     """Whether the text starts with front matter.
 
-    Raises:
-        UsageError: the front matter is not closed, or a ``.py`` file is not Python.
+    Raises UsageError: the front matter is not closed, or a ``.py`` file is not Python.
     """
     return _block(text, path, kind) is not None
 

@@ -76,9 +76,8 @@ def resolve_descriptors(
 ) -> dict[str, TensorMapArg | TextureArg]:
     """A version's tensor maps and textures for one problem, by name.
 
-    Raises:
-        UsageError: an unknown buffer, a name that a buffer or parameter has, or values that the
-            driver would refuse; at the key's line.
+    Raises UsageError: an unknown buffer, a name that a buffer or parameter has, or values that the
+    driver would refuse; at the key's line.
     """
     if not version.tensor_maps and not version.textures:
         return {}
@@ -424,11 +423,9 @@ def resolve_launches(
 ) -> tuple[ResolvedLaunch, ...]:
     """A version's launches with every expression evaluated for one problem.
 
-    Raises:
-        UsageError: a value that no chip can launch (an empty grid, more than 1024
-            threads per block …), a tensor map or texture that none can read, or no launch at
-            all, at the key's line; an unmet requirement is not checked here: see
-            `Study.check_requirements`.
+    Raises UsageError: a value that no chip can launch (an empty grid, more than 1024 threads per
+    block …), a tensor map or texture that none can read, or no launch at all, at the key's line; an
+    unmet requirement is not checked here: see `Study.check_requirements`.
     """
     plain = study.names(version, problem)
     buffers = study.buffer_names(version)
@@ -545,8 +542,7 @@ def resolve_scratch(
 ) -> tuple[ResolvedScratch, ...]:
     """A version's scratch buffers with their shapes evaluated for one problem.
 
-    Raises:
-        UsageError: a dimension below one, or a buffer over the limit, at the key's line.
+    Raises UsageError: a dimension below one, or a buffer over the limit, at the key's line.
     """
     names = study.names(version, problem)
     buffers = []
@@ -603,9 +599,8 @@ class FillScope(Scope, Protocol):
 def resolve_fills(study: FillScope, version: Version, problem: Problem) -> tuple[ResolvedFill, ...]:
     """A version's fills for one problem.
 
-    Raises:
-        UsageError: an input is to be filled, or copied under a name that no input has; a
-            value that the type does not hold; at the key's line.
+    Raises UsageError: an input is to be filled, or copied under a name that no input has; a value
+    that the type does not hold; at the key's line.
     """
     if not version.fills:
         return ()

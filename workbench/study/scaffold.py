@@ -148,8 +148,7 @@ def check_study_free(project: Project, name: str, hint: str) -> None:
 def start_study(project: Project, name: str) -> list[str]:
     """Write a small working study, to be replaced piece by piece; gives the relative paths.
 
-    Raises:
-        UsageError: the name cannot be one, or is taken.
+    Raises UsageError: the name cannot be one, or is taken.
     """
     texts = {
         file: first_text(f"study/{file}").replace("@STUDY@", name)
@@ -379,7 +378,7 @@ def _continued(
     tree = ast.parse(code)
     found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == launch.kernel]
     parameters = found[-1].args.args if found else []
-    constant = [each.arg for each in parameters if _is_constant(each)]
+    constant = [x.arg for x in parameters if "constexpr" in ast.unparse(x).partition(":")[2]]
     if missing := [name for name in constant if name not in defines]:
         raise UsageError(
             f"{parent.id} is a kernel in Triton, and its machine code does not say what "
@@ -441,10 +440,6 @@ class _ContinuedKernel(NamedTuple):
 
     version: Version
     code: str
-
-
-def _is_constant(argument: ast.arg) -> bool:
-    return argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
 
 
 def _elements(study: str) -> dict[str, str]:

@@ -221,8 +221,7 @@ class Misread(NamedTuple):
     def refuse(self, version: Version) -> None:
         """Refuse NumPy's default type where the kernel takes a narrower one: that is never meant.
 
-        Raises:
-            UsageError: at the line of `args`.
+        Raises UsageError: at the line of `args`.
         """
         if self.given in _DEFAULTS and _bits(self.taken) < _bits(self.given):
             raise launch_key(version, self.launch, "args").error(

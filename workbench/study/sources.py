@@ -33,8 +33,7 @@ _SETTLED_NS = 100_000_000
 def read_source(path: Path, shown: str = "") -> str:
     r"""A source file's text, without a byte order mark, every line ended by ``\n``.
 
-    Raises:
-        UsageError: the file cannot be read, is none, too large or not UTF-8; `shown` names it.
+    Raises UsageError: the file cannot be read, is none, too large or not UTF-8; `shown` names it.
     """
     name = shown or str(path)
     try:

@@ -153,7 +153,8 @@ def place_of(
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
     if moved and code:
-        return _unedited(moved[0])
+        # No hunk has it: it is the launch's where its lines say so, else the compiler's.
+        return Origin(link="launch" if _launched(moved[0]) > 0 else "compiler")
     whole = _largest(_seconds(time), time.delta_s) if time is not None else None
     return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
 
@@ -348,11 +349,6 @@ def _seconds(time: TimeSplit | None, state: str = "") -> _Amounts:
         if part.hunks and part.link in ("hunk", "symbol"):
             out[part.hunks] += _amount(part, state)
     return out
-
-
-def _unedited(split: CounterSplit) -> Origin:
-    """Of a change that no hunk has: the launch's where its lines say so, else the compiler's."""
-    return Origin(link="launch" if _launched(split) > 0 else "compiler")
 
 
 def _launched(split: CounterSplit) -> float:

@@ -14,12 +14,21 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Literal
 
+import msgspec
+
 from workbench.analysis.aggregate import LaunchPair
 from workbench.gpus import Chip, chip_for
 from workbench.model import KernelResources, Launch, Profile, Record
 
 Cause = Literal["registers", "shared memory", "block size"]
 CAUSES: tuple[Cause, ...] = ("registers", "shared memory", "block size")
+_OF_CAUSE: dict[Cause, tuple[str, ...]] = {
+    "registers": ("registers",),
+    "shared memory": ("shared", "shared_config"),
+    "block size": ("block_size", "barriers_limit"),
+}
+#: The driver gives a thread so many, however few ptxas says that a kernel uses.
+LEAST_REGISTERS = 16
 
 
 class Resources(Record, frozen=True):
@@ -95,14 +104,15 @@ def occupancy(chip: Chip, need: Resources) -> Occupancy:
     warps = max(1, -(-need.block_size // chip.warp_size))
     per_warp = _up(max(1, need.registers) * chip.warp_size, chip.register_unit)
     # Registers are allocated per warp, in the sub-partition that the warp lives in.
-    held = chip.registers_per_sm // chip.schedulers // per_warp * chip.schedulers
+    wide = chip.registers_per_sm // chip.schedulers // per_warp * chip.schedulers
     shared = _up(need.shared + chip.shared_reserved, chip.shared_unit)
     room = need.shared_config or chip.shared_per_sm
+    held = room // shared if shared else chip.blocks_per_sm
     limits = {
         "warps": chip.warps_per_sm // warps,
         "blocks": chip.blocks_per_sm,
-        "registers": held // warps,
-        "shared memory": min(room // shared, chip.blocks_per_sm) if shared else chip.blocks_per_sm,
+        "registers": wide // warps,
+        "shared memory": held if need.shared_config else min(held, chip.blocks_per_sm),
     }
     if need.barriers_limit:
         limits["barriers"] = need.barriers_limit
@@ -116,10 +126,18 @@ def occupancy(chip: Chip, need: Resources) -> Occupancy:
     )
 
 
+def needs(kernel: KernelResources, threads: int, dynamic_shared: int) -> Resources:
+    """The resources of a compiled kernel's block."""
+    return Resources(
+        block_size=threads,
+        registers=max(kernel.registers, LEAST_REGISTERS),
+        shared=kernel.static_shared + dynamic_shared,
+    )
+
+
 def of_block(chip: Chip, kernel: KernelResources, threads: int, dynamic_shared: int) -> Occupancy:
     """The occupancy of a compiled kernel's block."""
-    shared = kernel.static_shared + dynamic_shared
-    return occupancy(chip, Resources(block_size=threads, registers=kernel.registers, shared=shared))
+    return occupancy(chip, needs(kernel, threads, dynamic_shared))
 
 
 def unfit(
@@ -151,13 +169,8 @@ def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancyS
     """
 
     def mix(changed: frozenset[Cause]) -> Fraction:
-        need = Resources(
-            registers=(new if "registers" in changed else old).registers,
-            shared=(new if "shared memory" in changed else old).shared,
-            shared_config=(new if "shared memory" in changed else old).shared_config,
-            block_size=(new if "block size" in changed else old).block_size,
-            barriers_limit=(new if "block size" in changed else old).barriers_limit,
-        )
+        moved = {name: getattr(new, name) for cause in changed for name in _OF_CAUSE[cause]}
+        need = msgspec.structs.replace(old, **moved)
         return Fraction(100 * occupancy(chip, need).warps, chip.warps_per_sm)
 
     shares = dict.fromkeys(CAUSES, Fraction(0))

@@ -291,10 +291,10 @@ def student(freedom: int) -> float:
 
 
 def mean_interval(samples: Sequence[float]) -> Estimate:
-    """The mean with its 95% interval, which a single sample has not."""
+    """The mean of times with its 95% interval, which a single sample has not."""
     n, mean = len(samples), fmean(samples)
     margin = student(n - 1) * stdev(samples) / math.sqrt(n) if n > 1 else 0.0
-    return Estimate(value=mean, low=mean - margin, high=mean + margin, n=n)
+    return Estimate(value=mean, low=max(mean - margin, 0.0), high=mean + margin, n=n)
 
 
 def mean_change(before: Sequence[float], after: Sequence[float]) -> Estimate:

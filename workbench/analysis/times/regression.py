@@ -106,8 +106,7 @@ def slowdown(old: Sequence[float], new: Sequence[float]) -> Estimate:
     Returns:
         The median ratio of all pairs, and the interval of the median of blocks; `n` pairs.
 
-    Raises:
-        ValueError: different lengths, fewer pairs than `LEAST_PAIRS`, or no positive time.
+    Raises ValueError: different lengths, fewer pairs than `LEAST_PAIRS`, or no positive time.
     """
     if len(old) != len(new):
         raise ValueError(_("{old} times before, {new} after").format(old=len(old), new=len(new)))

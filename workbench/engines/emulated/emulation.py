@@ -12,12 +12,12 @@ import re
 import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 import ptxemu
@@ -36,6 +36,7 @@ from workbench.engines.host.buffers import (
     dtype_of,
     linked,
     no_symbol,
+    overwritten,
     poison_byte,
     random_places,
     repeated,
@@ -46,6 +47,7 @@ from workbench.engines.host.job import Check
 from workbench.errors import DataError, HangError, InconclusiveError, KernelError, UsageError
 from workbench.model import Build
 from workbench.processes.bounds import Deadline, sharing
+from workbench.specs import Version
 from workbench.study.launches import (
     Argument,
     BufferArg,
@@ -140,8 +142,10 @@ class Emulation(NamedTuple):
     check: Check | None  # None: only a sample of the blocks ran
     module: ptxemu.Module
     seconds: float  # of its launches; comparing results comes on top
+    again: Callable[[int], Check]  # runs the loaded code again, on the inputs of another seed
+    kept: tuple[str, ...]  # variables that hold what the launches left, with their lines
     #: Runs once more to say what made a result wrong; None where that cannot be said.
-    explain: Callable[[], Blame | None] = lambda: None
+    explain: Callable[[], Suspect | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
 
 
@@ -167,8 +171,7 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 def arrays_of(subject: Subject, seed: int) -> Arrays:
     """Draw inputs from the seed as on a GPU; poison outputs and scratch.
 
-    Raises:
-        UsageError: outputs and scratch alone are more than this machine's memory.
+    Raises UsageError: outputs and scratch alone are more than this machine's memory.
     """
     study, problem = subject.study, subject.problem
     outputs = study.outputs(problem)
@@ -228,6 +231,15 @@ def launched(
         return ran.counts
 
 
+def _run(
+    subject: Subject, memory: ptxemu.GlobalMemory, **options: Unpack[ptxemu.Options]
+) -> list[ptxemu.Counts]:
+    """Run all launches of a version."""
+    module, build = _module_of(subject), built_of(subject).build
+    with sharing(memory.bytes.nbytes):
+        return [launched(module, each, build, memory, **options) for each in subject.launches]
+
+
 def _given(argument: Argument, memory: ptxemu.GlobalMemory) -> ptxemu.Given:
     if isinstance(argument, TensorMapArg):
         argument.check(memory.read(argument.buffer).nbytes)
@@ -255,7 +267,16 @@ def memory_of(
         KernelError: there is no memory for the arrays and the variables of the code.
     """
     with as_ours():
-        memory, own = module.memory(arrays.all, unwritten), module.variables
+        memory = module.memory(arrays.all, unwritten)
+    memory.compiled = {}  # a second run compiles nothing anew
+    _fill(subject, arrays, memory, module.variables)
+    return memory
+
+
+def _fill(
+    subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, own: Mapping[str, int]
+) -> None:
+    """Do the version's fills and set the pointers in inputs; `own`: the code's variables."""
     pointers = subject.study.pointers(subject.problem, arrays.inputs)
     for name, values in linked(arrays.inputs, pointers, memory.address):
         memory.fill(name, values.reshape(-1).view(np.uint8))
@@ -272,7 +293,6 @@ def memory_of(
             check_whole(each, size)
             content = repeated(each, size)
         memory.fill(each.name, content)
-    return memory
 
 
 @lru_cache(maxsize=4)
@@ -319,32 +339,47 @@ def emulate(
     """
     limits = ptxemu.Limits.within(limit.left(), instructions)
     limits.seconds = limit.seconds  # as it was asked for
-    built = built_of(subject)
     module = _module_of(subject)
     arrays = arrays_of(subject, seed)
     with as_ours():
         unwritten_ = {*arrays.outputs, *arrays.scratch} if watch else set()
         memory = memory_of(subject, arrays, module, unwritten_)
-    begin = time.perf_counter()
-    counts = []
+    before = {name: memory.read(name) for name in module.variables}
     dtypes = {name: array.dtype.name for name, array in arrays.all.items()}
     suspects = tuple(_suspects(subject, module, dtypes))
-    for resolved in subject.launches:
+    options: ptxemu.Options = {"limits": limits, "blocks": blocks, "seed": seed, "check": watch}
+
+    def run() -> list[ptxemu.Counts]:
         try:
-            with sharing(memory.bytes.nbytes):
-                counts.append(
-                    launched(
-                        module, resolved, built.build, memory,
-                        limits=limits, blocks=blocks, seed=seed, check=watch,
-                    )
-                )  # fmt: skip
+            return _run(subject, memory, **options)
         except KernelError as error:
             raise suspected(error, suspects) from error
+
+    begin = time.perf_counter()
+    counts = run()
     seconds = time.perf_counter() - begin
     whole = all(each.sampled == 1 for each in counts)
     check = _check(subject, arrays, memory, seed, limits) if whole else None
+    filled = {each.name for each in subject.fills}
+    kept = tuple(
+        f"`{own_name(name)}` ({_declared(subject.version, '__device__', name)})"
+        for name, was in before.items()
+        if name not in filled and was.tobytes() != memory.read(name).tobytes()
+    )
 
-    def explain() -> Blame | None:
+    def again(other: int) -> Check:
+        fresh = arrays_of(subject, other)
+        if any(fresh.all[name].nbytes != array.nbytes for name, array in arrays.all.items()):
+            fresh, other = arrays_of(subject, seed), seed  # sizes that depend on the seed
+        for name, array in fresh.all.items():
+            memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        _fill(subject, fresh, memory, module.variables)
+        run()
+        # The version that gives the right answer is compared with itself, loaded anew.
+        judged = replace(subject, answering=subject) if subject.itself else subject
+        return _check(judged, fresh, memory, other, limits)
+
+    def explain() -> Suspect | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
             return None
         try:
@@ -353,7 +388,7 @@ def emulate(
             return None  # no time is left for it, or no memory
 
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
-    return Emulation(counts, check, module, seconds, explain, suspects + doubts)
+    return Emulation(counts, check, module, seconds, again, kept, explain, suspects + doubts)
 
 
 #: A kernel's registers of its place: CUDA's name, and PTX's.
@@ -397,48 +432,49 @@ def _suspects(
                     f"{extent:,} {what} lie along {axis}, and {name} never asks for {cuda}.{axis}",
                 )
         for variable in module.ptx.variables.values():
-            found = re.search(rf"__constant__[^;]*\b{re.escape(variable.name)}\b", version.text)
+            found = _declared(version, "__constant__", variable.name)
             empty = variable.space == "const" and not any(variable.init) and not variable.symbols
             if found and empty and variable.name in body and variable.name not in filled:
                 yield Suspect(
                     f'Add a [[fill]] with name = "{variable.name}" and input = the buffer that it '
                     "is a copy of.",
                     f"nothing fills `{variable.name}`, which is __constant__: it holds zeros",
-                    f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}",
+                    found,
                 )
+
+
+def _declared(version: Version, space: str, name: str) -> str:
+    """The line on which a variable is declared, as ``file:line``; empty where it is not found."""
+    found = re.search(rf"{space}[^;]*\b{re.escape(own_name(name))}\b", version.text)
+    return f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}" if found else ""
 
 
 def _blame(
     subject: Subject, module: ptxemu.Module, seed: int, limits: ptxemu.Limits
-) -> Blame | None:
+) -> Suspect | None:
     """The version once more, with the lines behind every value followed."""
     arrays = arrays_of(subject, seed)
     memory = memory_of(subject, arrays, module)
     origins = module.origins(memory)
-    build = built_of(subject).build
-    for resolved in subject.launches:
-        launched(module, resolved, build, memory, limits=limits, check=False, origins=origins)
+    _run(subject, memory, limits=limits, check=False, origins=origins)
     outputs = {name: memory.read(name) for name in arrays.outputs}
-    if subject.itself:
-        return _never_written(subject, module, origins, outputs)
+    if (found := _never_written(subject, module, origins, outputs)) or subject.itself:
+        return found
     reference = (
         _answer(subject.answering, seed, limits)
         if subject.answering is not None
         else subject.study.reference(subject.problem, arrays.inputs)
     )
     tolerance = subject.study.tolerance_of(subject.version.id)
-    return _never_written(subject, module, origins, outputs) or _wrong_elements(
-        module, origins, outputs, reference, tolerance
-    )
+    return _wrong_elements(module, origins, outputs, reference, tolerance)
 
 
 def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[np.float64]]:
     """Compute the answer that other versions are compared with; InconclusiveError if that fails."""
     try:
-        module, arrays = _module_of(of), arrays_of(of, seed)
-        memory = memory_of(of, arrays, module)
-        for resolved in of.launches:
-            launched(module, resolved, built_of(of).build, memory, limits=limits)
+        arrays = arrays_of(of, seed)
+        memory = memory_of(of, arrays, _module_of(of))
+        _run(of, memory, limits=limits)
     except (KernelError, UsageError) as error:
         raise InconclusiveError(
             f"{of.version.id}, whose results the study takes for right, gives none on "
@@ -455,21 +491,24 @@ def _check(
     seed: int,
     limits: ptxemu.Limits,
 ) -> Check:
-    study, problem = subject.study, subject.problem
+    study, problem, inputs = subject.study, subject.problem, arrays.inputs
     tolerance = study.tolerance_of(subject.version.id)
+    strayed = overwritten(inputs, study.pointers(problem, inputs), subject.fills, memory.read)
     outputs = {name: memory.read(name) for name in arrays.outputs}
     if subject.itself or subject.answering is not None:
         of = subject.answering
         answer = as_answer(outputs) if of is None else _answer(of, seed, limits)
-        return compare_with_version(outputs, answer, tolerance, itself=subject.itself)
+        own = subject.itself
+        return compare_with_version(outputs, answer, tolerance, itself=own, strayed=strayed)
+    places = None
     if study.can_sample and study.flops(problem) >= _FULL_BELOW_FLOPS:
         sizes = {name: output.size for name, output in outputs.items()}
         places = random_places(np.random.default_rng(seed), sizes)
-        reference = study.reference_at(problem, arrays.inputs, places)
-        return compare(outputs, reference, tolerance, sample=places, special=study.not_finite)
-    return compare(
-        outputs, study.reference(problem, arrays.inputs), tolerance, special=study.not_finite
-    )
+        reference = study.reference_at(problem, inputs, places)
+    else:
+        reference = study.reference(problem, inputs)
+    special = study.not_finite
+    return compare(outputs, reference, tolerance, sample=places, strayed=strayed, special=special)
 
 
 def verified(emulation: Emulation, subject: Subject) -> Check:
@@ -503,26 +542,21 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
 _LOOKED_AT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """`place` is ``file:line`` or "" where there is none; `words` say the rest."""
-
-    place: str
-    words: str
-    hint: str = ""
-
-
 def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
     place = ", ".join(str(int(i)) for i in np.unravel_index(flat, shape))
     return f"{name}[{place}]"
 
 
+def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
+    """How far each element is off, what it is and what it should be."""
+    exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(exact - right), exact, right
+
+
 def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
-    exact = got.astype(np.float64).reshape(-1)
-    right = np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, exact, right = _distance(got, want)
     distance[np.isnan(exact)] = np.inf
     rms = float(np.sqrt(np.mean(right**2))) if right.size else 0.0
     far: NDArray[np.bool_] = distance > FAR_OFF * tolerance * np.maximum(np.abs(right), rms)
@@ -540,7 +574,7 @@ def _never_written(
     module: ptxemu.Module,
     origins: ptxemu.Origins,
     outputs: Mapping[str, Array],
-) -> Blame | None:
+) -> Suspect | None:
     """Outputs with elements that were never written."""
     for name, got in outputs.items():
         left = unwritten(got).reshape(-1)
@@ -552,7 +586,8 @@ def _never_written(
         verb = "were" if count > 1 else "was"
         stores = list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
         if not stores:
-            return Blame("", f"{first}{more} {verb} never written: no instruction stores to {name}")
+            none = f"{first}{more} {verb} never written: no instruction stores to {name}"
+            return Suspect("", none)
         # The line that wrote the element before the first one, or else behind the gap.
         beside = flat - 1 if flat else int(np.argmin(left))
         writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
@@ -565,7 +600,7 @@ def _never_written(
             f"{first}{more} {verb} never written; {name} is stored to by "
             f"{place if grid else 'this line'}{named}{unnamed}"
         )
-        return Blame(grid.place, f"{said}. {grid.words}", grid.hint) if grid else Blame(place, said)
+        return grid._replace(words=f"{said}. {grid.words}") if grid else Suspect("", said, place)
     return None
 
 
@@ -628,7 +663,7 @@ def _wrong_elements(
     outputs: Mapping[str, Array],
     reference: Mapping[str, Array],
     tolerance: float,
-) -> Blame | None:
+) -> Suspect | None:
     """The first output with wrong elements."""
     for name, got in outputs.items():
         off = _wrong(got, reference[name], tolerance)
@@ -658,15 +693,14 @@ def _wrong_elements(
             f"{written}{part}"
         )
         like = _likeness(got, np.asarray(reference[name], np.float64), tolerance, name)
-        return Blame(place, f"{words}\n{like.words}", like.hint) if like else Blame(place, words)
+        words += f"\n{like.words}" if like else ""
+        return Suspect(like.hint if like else "", words, place)
     return None
 
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     """Say how many elements are off by more than the tolerance, and how many by less."""
-    exact, right = got.astype(np.float64).reshape(-1), np.asarray(want, np.float64).reshape(-1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(exact - right)
+    distance, _, right = _distance(got, want)
     scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
@@ -674,7 +708,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     more = f", {less:,} more by less" if less and tolerance > rounding else ""
     count = int(over.sum())
     return (
-        f"{count:,} of {exact.size:,} elements of {name} are off by more than the tolerance{more}"
+        f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"
     )
 
 

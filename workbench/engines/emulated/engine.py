@@ -37,6 +37,7 @@ from workbench.engines.emulated.record import (
     sources_of,
     texture_fetches,
 )
+from workbench.engines.host.failures import AGAIN, KEPT
 from workbench.engines.ncu.collection import Collection
 from workbench.errors import (
     HangError,
@@ -73,6 +74,9 @@ SAMPLE_BLOCKS = 64
 #: Races are looked for in a second run of a profiled problem of fewer thread instructions than
 #: this, about a second's work; of others on the largest verify problem below it.
 _WATCHED_BELOW = 50_000_000
+#: A problem of fewer thread instructions is run a second time as it is; others leave that to the
+#: study's smallest problem.
+_TWICE_BELOW = 400_000
 _ERROR_WORDS = {
     "sectors": "sectors",
     "wavefronts": "shared wavefronts",
@@ -96,6 +100,7 @@ class EmulatorEngine(Engine):
 
     def __init__(self, project: Project, options: RunOptions, say: Say = silent) -> None:
         self.seed = fresh_seed() if options.seed is None else options.seed
+        self._other = fresh_seed()  # of each version's second run
         self._project = project
         self._arch = options.arch or DEFAULT_ARCH
         self._instructions, self._limit = options.instruction_limit, options.limit
@@ -205,7 +210,8 @@ class EmulatorEngine(Engine):
         tell: Callable[[int, Verdict], None],
         begin: Callable[[int], None],
     ) -> None:
-        """See `Engine.verify`: races and uninitialized reads are looked for as well."""
+        """See `Engine.verify`: watched for races, and run twice in one module on other inputs."""
+        twice: set[str] = set()
         for place, subject in enumerate(subjects):
             begin(place)
             check, error = None, None
@@ -216,9 +222,31 @@ class EmulatorEngine(Engine):
                     for words in _warnings(done):
                         self._say(f"{subject.version.id} on {subject.problem.name}: {words}")
                     verified(done, subject)
+                    self._again(subject, done, twice, limit)
             except WorkbenchError as found:
                 error = found
             tell(place, Verdict(subject.problem, check, error))
+
+    def _again(self, subject: Subject, done: Emulation, twice: set[str], limit: Deadline) -> None:
+        """Run loaded code again; KernelError: it is wrong then. `twice`: versions that did."""
+        version, work = subject.version.id, sum(each.thread_instructions for each in done.counts)
+        if work >= _TWICE_BELOW:
+            if version in twice:
+                return
+            for small in [*self._smaller(subject)][-1:]:
+                with contextlib.suppress(KernelError, InconclusiveError):  # nobody asked for it
+                    first = self.emulate(small, limit)
+                    verified(first, small)
+                    subject, done = small, first
+        twice.add(version)
+        try:
+            check = done.again(self._other)
+            verified(done._replace(check=check, explain=lambda: None), subject)
+        except KernelError as error:
+            words = f"{error.message}\n{AGAIN.format(seed=self._other)}"
+            if done.kept:
+                words += f"\nIt found {', '.join(done.kept)} as the first left it."
+            raise KernelError(words, KEPT) from error
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
         """See `Engine.profile`: what `verify` refuses is refused here.
@@ -333,61 +361,54 @@ def _warnings(emulation: Emulation) -> list[str]:
 def _notices(
     emulation: Emulation, launches: Sequence[Launch], sources: Sequence[SourceFile]
 ) -> tuple[Notice, ...]:
-    notices = [
-        Notice(
-            "emulated",
-            "Counted on a CPU from the version's PTX: exact where it follows from "
-            "addresses; nothing is known of time, stalls and caches. Names with ptx__ count "
-            "PTX instructions, not machine instructions.",
-        )
-    ]
+    notices = list[Notice]()
+
+    def add(code: str, message: str) -> None:
+        notices.append(Notice(code, message))
+
+    add(
+        "emulated",
+        "Counted on a CPU from the version's PTX: exact where it follows from "
+        "addresses; nothing is known of time, stalls and caches. Names with ptx__ count "
+        "PTX instructions, not machine instructions.",
+    )
     if not emulation.module.assembled:
-        notices.append(
-            Notice(
-                "no-machine-code",
-                "What ptxas makes of this PTX is not known here: loads and stores that it "
-                "would join are counted one by one, and the number of machine instructions is "
-                "absent.",
-            )
+        add(
+            "no-machine-code",
+            "What ptxas makes of this PTX is not known here: loads and stores that it "
+            "would join are counted one by one, and the number of machine instructions is "
+            "absent.",
         )
-    notices += [
-        Notice("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
-        for words in _warnings(emulation)
-    ]
+    for words in _warnings(emulation):
+        add("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
     for counts, launch in zip(emulation.counts, launches, strict=True):
         if left := launch.absent.get(ISSUED[0], ""):
-            message = f"{launch.kernel}: machine instructions are {left}."
-            notices.append(Notice("not-counted", message))
+            add("not-counted", f"{launch.kernel}: machine instructions are {left}.")
         if fetches := texture_fetches(counts.rows):
             places = dict.fromkeys(emulation.module.place(row.instr) for row in fetches)
             lines = ", ".join(f"{path}:{line}" for path, line in [*places][:3])
             lines += f" and {len(places) - 3} more" if len(places) > 3 else ""
-            message = f"{launch.kernel}: {TEXTURES_UNCOUNTED} ({lines})."
-            notices.append(Notice("not-counted", message))
+            add("not-counted", f"{launch.kernel}: {TEXTURES_UNCOUNTED} ({lines}).")
         named, many = lines_by_timing([launch], sources)
         if many:
             run, lines = ("runs", "this line") if many == 1 else ("run", "these lines")
             hold = "contain it" if many == 1 else "contain them"
-            notices.append(
-                Notice(
-                    "depends-on-timing",
-                    f"{launch.kernel}: how often {named} {run} may depend on "
-                    f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
-                    "are those of one order of many.",
-                )
+            add(
+                "depends-on-timing",
+                f"{launch.kernel}: how often {named} {run} may depend on "
+                f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
+                "are those of one order of many.",
             )
         if counts.sampled < 1:
-            notices.append(
-                Notice(
-                    "sampled",
-                    f"{counts.launch.kernel}: {counts.blocks_run} of "
-                    f"{counts.launch.geometry.blocks} blocks were run, every edge of the grid "
-                    "included, and counters scaled up from them; standard error "
-                    + ", ".join(
-                        f"{quantity(100 * counts.error[name], '%')} of {words}"
-                        for name, words in _ERROR_WORDS.items()
-                    )
-                    + ".",
+            add(
+                "sampled",
+                f"{counts.launch.kernel}: {counts.blocks_run} of "
+                f"{counts.launch.geometry.blocks} blocks were run, every edge of the grid "
+                "included, and counters scaled up from them; standard error "
+                + ", ".join(
+                    f"{quantity(100 * counts.error[name], '%')} of {words}"
+                    for name, words in _ERROR_WORDS.items()
                 )
+                + ".",
             )
     return tuple(notices)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ptxemu import SECTOR, Counts, Executed, MachineCode, Module
 from workbench.analysis.aggregate import COMPILED
-from workbench.analysis.limits.occupancy import of_block, unfit
+from workbench.analysis.limits.occupancy import LEAST_REGISTERS, of_block, unfit
 from workbench.compile.build import BuildResult
 from workbench.compile.image import code_digests
 from workbench.engines.emulated.chips import device_of
@@ -309,7 +309,7 @@ def check_launches(version: Version, launches: Iterable[ResolvedLaunch], build: 
 def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
     """Registers and shared memory, and the occupancy that follows from them."""
     out = {
-        "launch__registers_per_thread": Metric(value=kernel.registers),
+        "launch__registers_per_thread": Metric(value=max(kernel.registers, LEAST_REGISTERS)),
         "launch__shared_mem_per_block_static": Metric(value=kernel.static_shared, unit="byte"),
     }
     if chip is None:

@@ -14,13 +14,14 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.engines import fresh_seed
 from workbench.engines.gpu.device import DeviceArray, DeviceContext, WorkerError
 from workbench.engines.gpu.libcuda import DeviceTexture, Driver, DriverError
 from workbench.engines.host.buffers import (
@@ -32,6 +33,7 @@ from workbench.engines.host.buffers import (
     linked,
     name_of,
     no_symbol,
+    overwritten,
     random_places,
     repeated,
     unit,
@@ -69,7 +71,7 @@ class Binding(NamedTuple):
 #: take the host seconds for every version.
 SAMPLE_ABOVE_FLOPS = 50_000_000_000
 #: Host memory that the benches of other problems may take while they wait for their turn.
-_KEPT_BYTES = 2**30
+_KEPT_BYTES = 2**31
 
 
 class Loaded(Protocol):
@@ -97,7 +99,7 @@ class CudaVersion:
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
         #: Texture objects by what they are of, and where that lies; they live as long as this.
-        self._textures: dict[tuple[TextureArg, int], DeviceTexture] = {}
+        self.textures: dict[tuple[TextureArg, int], DeviceTexture] = {}
 
     def bind(self, buffers: Buffers) -> Binding:
         """Pack every launch's arguments, fills first; WorkerError: an impossible launch or fill."""
@@ -230,11 +232,11 @@ class CudaVersion:
         known = (argument, array.address)
         with _described(f"the texture at {argument.where}", "making a texture object"):
             argument.check(array.nbytes)
-            if known not in self._textures:
+            if known not in self.textures:
                 stream = int(self._session.stream.handle)
                 made = DeviceTexture(Driver(), argument.texture, array.address, stream)
-                self._textures[known] = made
-        return ScalarArg(value=self._textures[known].handle, ctype="ulong")
+                self.textures[known] = made
+        return ScalarArg(value=self.textures[known].handle, ctype="ulong")
 
     def _extended_step(self, launch: ResolvedLaunch, cells: list[bytes]) -> Callable[[], None]:
         try:
@@ -278,8 +280,7 @@ class PythonVersion:
     def bind(self, buffers: Buffers) -> Binding:
         """Call ``prepare`` for this set of buffers, on our stream.
 
-        Raises:
-            WorkerError: it fails, or returns nothing to call.
+        Raises WorkerError: it fails, or returns nothing to call.
         """
         prepare = self._module.prepare
         try:
@@ -331,8 +332,7 @@ def on_stream(call: Callable[[], Any], session: DeviceContext) -> Callable[[], A
 def load_library(path: Path, version: str) -> types.ModuleType:
     """The module of a Python version that can run here, and with it what that is made with.
 
-    Raises:
-        WorkerError: it cannot be imported, or says why it cannot run here.
+    Raises WorkerError: it cannot be imported, or says why it cannot run here.
     """
     module = _import(path, version)
     available = getattr(module, "available", None)
@@ -370,6 +370,7 @@ class Bench:
         self.answering = answering
         self.problem = problem
         self.parameters = dict(study.parameters(problem))
+        self.seed = seed
         self._rng = np.random.default_rng(seed)
         self.inputs: dict[str, NDArray[Any]] = dict(study.inputs(problem, self._rng))
         self.specs = tuple(
@@ -379,7 +380,7 @@ class Bench:
             BufferSpec(name=name, role="output", shape=tuple(shape), dtype=dtype)
             for name, (shape, dtype) in study.outputs(problem).items()
         )
-        self._pointers = study.pointers(problem, self.inputs)
+        self.pointers = study.pointers(problem, self.inputs)
         self._reference: dict[str, NDArray[np.float64]] | None = None
         self._sample: dict[str, NDArray[np.int64]] | None = None
 
@@ -388,16 +389,23 @@ class Bench:
         """The output buffers."""
         return tuple(spec for spec in self.specs if spec.role == "output")
 
+    @cached_property
+    def fresh(self) -> Bench:
+        """The same with inputs that no version has seen before it is checked on them."""
+        with _as_bad_study():
+            other = Bench(self.study, self.problem, fresh_seed(), self.answering)
+        return other if other.specs == self.specs else self  # sizes that depend on the seed
+
     @property
     def host_bytes(self) -> int:
-        """Host memory of inputs and reference, in bytes."""
-        return sum(values.nbytes for values in self.inputs.values()) + sum(
-            8 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
+        """Host memory of inputs and references, in bytes; both seeds'."""
+        return 2 * sum(values.nbytes for values in self.inputs.values()) + sum(
+            16 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
         )
 
     def link(self, session: DeviceContext, arrays: Mapping[str, DeviceArray]) -> None:
         """Let the pointers that lie in inputs lead into this set of buffers."""
-        for name, values in linked(self.inputs, self._pointers, lambda to: arrays[to].address):
+        for name, values in linked(self.inputs, self.pointers, lambda to: arrays[to].address):
             session.upload(arrays[name], values)
 
     def fill(self, session: DeviceContext, arrays: Mapping[str, DeviceArray]) -> None:
@@ -406,14 +414,21 @@ class Bench:
             session.upload(arrays[name], values)
         self.link(session, arrays)
 
-    def ask(self, session: DeviceContext, arrays: dict[str, DeviceArray]) -> bool:
-        """Run the version that gives the right answer, where one does and did not yet."""
-        if self.answering is None or self._reference is not None:
-            return False
-        run = Run(session, self, self.answering, arrays, poison=True)
-        run.execute()
-        self._reference = as_answer(run.outputs())
-        return True
+    def upload(self, session: DeviceContext) -> dict[str, DeviceArray]:
+        """Make a set of inputs and outputs."""
+        with session.doing("allocating inputs and outputs"):
+            arrays = {spec.name: session.allocate(spec) for spec in self.specs}
+            self.begin(session, arrays)
+        return arrays
+
+    def begin(self, session: DeviceContext, arrays: dict[str, DeviceArray]) -> None:
+        """Fill the inputs; first ask the version that gives the right answer, where one does."""
+        self.fill(session, arrays)
+        if session.guards and self.answering is not None and self._reference is None:
+            run = Run(session, self, self.answering, arrays, poison=True)
+            run.execute()
+            self._reference = as_answer(run.outputs())
+            self.fill(session, arrays)  # as it was before that version ran
 
     def refer(self) -> dict[str, NDArray[np.float64]]:
         """The reference, of all elements or of those chosen; it is computed once."""
@@ -532,31 +547,52 @@ class Run:
             }
         begin = time.perf_counter()
         self.loaded: Loaded = load(session, executable, bench.problem, bench.parameters)
-        self.calls, self._restores = self.loaded.bind({**arrays, **self.scratch})
-        self.collect = self.loaded.collect
+        self._bind()
         self._load_s = time.perf_counter() - begin
         self.first_launch = 0.0
 
+    def _bind(self) -> None:
+        self.calls, self._restores = self.loaded.bind({**self.arrays, **self.scratch})
+        self.collect = self.loaded.collect
+
     def execute(self) -> None:
         """Poison what will be written, run every launch, wait for the end."""
-        if self.poison:
-            for spec in self.bench.outputs:
-                self.session.poison(self.arrays[spec.name])
-            for array in self.scratch.values():
-                self.session.poison(array)
-        self.restore()
+        self.begin()
         begin = time.perf_counter()
         for kernel, call in self.calls:
             with self.session.doing(f"launching {kernel} of {self.executable.version}"):
                 call()
         names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.calls))
         with self.session.doing(f"running {names} of {self.executable.version}"):
-            self.session.synchronize()
+            # Nothing else: work that a timer does not wait for is not waited for here.
+            self.session.stream.synchronize()
         if not self.first_launch:
             self.first_launch = self._load_s + time.perf_counter() - begin
 
-    def restore(self) -> None:
-        """Give buffers and variables what they held when the job began."""
+    def again(self) -> Check:
+        """Check the loaded code on fresh inputs; `prepared`: after another ``prepare`` alone."""
+        self.bench = self.bench.fresh
+        with self.session.doing(f"filling the inputs of {self.executable.version} again"):
+            self.bench.begin(self.session, self.arrays)
+        if isinstance(self.loaded, CudaVersion):
+            self.loaded.textures.clear()  # they hold copies of inputs
+            self._bind()
+        self.execute()
+        check = self.check()
+        self.prepared = not check.ok and self.executable.kind == "python"
+        if self.prepared:
+            self.bench.fill(self.session, self.arrays)
+            self._bind()
+            self.execute()
+            check = self.check()
+        return check
+
+    def begin(self) -> None:
+        """Poison what will be written; restore what buffers and variables held at first."""
+        if self.poison:
+            own = [self.arrays[spec.name] for spec in self.bench.outputs]
+            for array in (*own, *self.scratch.values()):
+                self.session.poison(array)
         with self.session.doing(f"restoring the buffers of {self.executable.version}"):
             for _, call in self._restores:
                 call()
@@ -566,8 +602,12 @@ class Run:
         """Copy the outputs; once after each `execute`."""
         if self.collect is not None:
             with self.session.doing(f"collecting the outputs of {self.executable.version}"):
+                # It is not timed: where it computes anything, it computes it of nothing.
+                for array in (self.arrays[name] for name in self.bench.inputs):
+                    self.session.cuda.memset_d8(array.address, 0xFF, max(1, array.nbytes))
                 self.collect()
                 self.session.synchronize()
+                self.bench.fill(self.session, self.arrays)
         with self.session.doing(f"reading the outputs of {self.executable.version}"):
             return {
                 spec.name: self.session.download(self.arrays[spec.name])
@@ -578,7 +618,10 @@ class Run:
         """Compare the outputs with the right answer; once after each `execute`."""
         outputs = self.outputs()
         with self.session.doing(f"reading the outputs of {self.executable.version}"):
-            strayed = self.session.strayed()
+            strayed = self.session.strayed() + overwritten(
+                self.bench.inputs, self.bench.pointers, self.executable.fills,
+                lambda name: self.session.download(self.arrays[name]),
+            )  # fmt: skip
         try:
             return self.bench.check(self.executable.version, outputs, strayed)
         except WorkbenchError as error:

@@ -7,6 +7,7 @@ process shares memory and modules with us without a copy.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.engines.gpu.libcuda import Driver, DriverError
 from workbench.engines.host.buffers import dtype_of, interface_type, poison_byte
 from workbench.engines.host.job import BufferSpec, Failure, FailureKind
 from workbench.model import Device
@@ -27,6 +29,7 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
+_PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 #: `DeviceContext.wake` does memsets of this size, so many between two waits, for so long.
 _WAKE_BYTES = 64 * 2**20
 _WAKE_BATCH = 100
@@ -253,12 +256,19 @@ class DeviceContext:
         return len(self._memory)
 
     def release(self, but: int = 0) -> None:
-        """Free what was allocated, but for the first so many pieces."""
+        """Free what was allocated, but for the first so many pieces; give back L2 set aside."""
         freed = {int(each) for each in self._memory[but:]}
         del self._memory[but:]
         self._guarded = {
             name: place for name, place in self._guarded.items() if place[0] not in freed
         }
+        for start, size in self._guarded.values():  # somebody may have written there
+            for address in (start, start + GUARD + size):
+                self.cuda.memset_d8(address, _GUARD_BYTE, GUARD)
+        with suppress(DriverError):
+            driver = Driver()
+            driver.call("cuCtxResetPersistingL2Cache")
+            driver.call("cuCtxSetLimit", _PERSISTING_L2, ctypes.c_size_t(0))
         gc.collect()
         gc.freeze()  # what stays is looked through once: PyTorch alone takes 60 ms each time
         torch = sys.modules.get("torch")

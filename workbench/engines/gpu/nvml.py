@@ -97,8 +97,7 @@ def _visible(gpus: list[Gpu]) -> list[Gpu]:
 def gpus() -> list[Gpu]:
     """Return the GPUs that CUDA programs started from here can see.
 
-    Raises:
-        NvmlError: NVML is not installed, does not start, or does not answer.
+    Raises NvmlError: NVML is not installed, does not start, or does not answer.
     """
     nvml = _nvml()
     try:

@@ -9,7 +9,6 @@ comparing takes the host longer than all else. A race of several does not check 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,28 +16,22 @@ from workbench.analysis.times.timing import median_interval
 from workbench.engines.gpu.bench import Bench, Run
 from workbench.engines.gpu.device import DeviceArray, DeviceContext
 from workbench.engines.gpu.stopwatch import Conditions, Stopwatch, contestant, rotating
-from workbench.engines.host.job import Check, Job, Raced
+from workbench.engines.host.job import Job, Raced
 from workbench.model import Notice
 
 #: Times that are not taken in turns may differ by this part for the chip's sake alone.
 DRIFT = 0.03
-Upload = Callable[[DeviceContext, Bench], dict[str, DeviceArray]]
 
 
 class Field:
-    """Device data that races on one problem share; one at a time.
+    """Device data that races on one problem share; one at a time."""
 
-    `upload` makes the first set of inputs and outputs.
-    """
-
-    def __init__(self, upload: Upload) -> None:
-        self._upload = upload
+    def __init__(self) -> None:
         self._key: tuple[str, ...] = ()
         self._left: tuple[str, ...] = ()  # the last one
         self._sets: list[dict[str, DeviceArray]] = []
         self._held = 0
         self.settled = False
-        self.ran = 0  # versions, since the buffers were made
         self.best_s = math.inf  # the end of the interval of the fastest one that was right
         self.notices: tuple[Notice, ...] = ()
 
@@ -55,8 +48,8 @@ class Field:
             session.release(but=self._held)
             return self._sets
         self.leave(session)
-        self.settled, self.ran = False, 0
-        first = self._upload(session, bench)
+        self.settled = False
+        first = bench.upload(session)
         self._sets, self.notices = rotating(session, bench, first, job.time.cache)
         if key != self._left:
             self.best_s = math.inf
@@ -64,35 +57,17 @@ class Field:
         self._held = session.allocations
         return self._sets
 
-    def renew(self, session: DeviceContext, bench: Bench) -> None:
-        """Give the inputs of the first set their content again: somebody may have written there."""
-        bench.fill(session, self._sets[0])
-
 
 def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:
     """Time a job's versions; return fields of the `Result`, with a check of a single one.
 
     Raises WorkerError if one of them does wrong.
     """
-    while True:
-        found = _race(session, bench, job, field)
-        check = found.get("check")
-        if check is None or check.ok:
-            return found
-        fresh = field.ran == 1
-        field.leave(session)  # whatever else it wrote
-        if fresh:
-            return found
-        # An unchecked version may have written around the buffers.
-
-
-def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:
     sets = field.enter(session, bench, job)
     runs = []
     for executable in (job.executable, *job.others):
         run = Run(session, bench, executable, sets[0], poison=True)
         run.execute()
-        field.ran += 1
         runs.append(run)
     found: dict[str, Any] = {}
     every = [contestant(run, sets) for run in runs]
@@ -112,7 +87,8 @@ def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[
     if not job.others:
         times = median_interval(every[0].samples)
         if times.low <= min(field.best_s, job.time.ceiling_s or math.inf) * (1 + DRIFT):
-            found["check"] = _checked(session, bench, field, runs[0])
+            found["check"] = runs[0].again()
+            bench.fill(session, sets[0])  # as the other sets are
             if found["check"].ok:
                 field.best_s = min(field.best_s, times.high)
     found["notices"] = (*field.notices, *stopwatch.notices)
@@ -120,10 +96,3 @@ def _race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[
         found |= {"state": conditions.state}
         found["notices"] += conditions.notices
     return found
-
-
-def _checked(session: DeviceContext, bench: Bench, field: Field, run: Run) -> Check:
-    """The check of a run that is made once more, on inputs that nobody has written to."""
-    field.renew(session, bench)
-    run.execute()
-    return run.check()

@@ -121,30 +121,28 @@ def judge(
         return (
             Notice("no-clocks", f"Clocks and power were not recorded: {problem or 'no samples'}."),
         )
-    notices = []
+    notices = list[Notice]()
+
+    def add(code: str, message: str) -> None:
+        notices.append(Notice(code, message))
+
     if not state.settled:
-        notices.append(
-            Notice(
-                "unsettled",
-                "The chip's clock did not stand, or heat lowered it, for all of the "
-                f"{quantity(state.waited or 0.0, 's')} that were waited before this was timed.",
-            )
+        add(
+            "unsettled",
+            "The chip's clock did not stand, or heat lowered it, for all of the "
+            f"{quantity(state.waited or 0.0, 's')} that were waited before this was timed.",
         )
     for name, (low, high) in (("SM", state.sm_clock), ("memory", state.memory_clock)):
         if moved(low, high) > CLOCK_LIMIT:
-            notices.append(
-                Notice(
-                    "clock-moved",
-                    f"The {name} clock moved between {quantity(low, 'hz')} and "
-                    f"{quantity(high, 'hz')} while this was timed.",
-                )
+            add(
+                "clock-moved",
+                f"The {name} clock moved between {quantity(low, 'hz')} and "
+                f"{quantity(high, 'hz')} while this was timed.",
             )
     if slowed_by:
-        notices.append(
-            Notice(
-                "throttled",
-                "The chip lowered its clocks while this was timed: " + ", ".join(slowed_by) + ".",
-            )
+        add(
+            "throttled",
+            "The chip lowered its clocks while this was timed: " + ", ".join(slowed_by) + ".",
         )
     return tuple(notices)
 
@@ -531,42 +529,36 @@ class Stopwatch:
         device: float,
         host: float,
     ) -> None:
-        add = self.notices.append
+        def add(code: str, message: str) -> None:
+            self.notices.append(Notice(code, message))
+
         if host > device:
             add(
-                Notice(
-                    "launch-overhead",
-                    f"Enqueueing {version.name} takes the host {quantity(host, 's')}, "
-                    f"the device {quantity(device, 's')}: launched one at a time from Python, "
-                    "it waits for the host.",
-                )
+                "launch-overhead",
+                f"Enqueueing {version.name} takes the host {quantity(host, 's')}, "
+                f"the device {quantity(device, 's')}: launched one at a time from Python, "
+                "it waits for the host.",
             )
         if version.restores and version.per_graph > len(version.sets):
             add(
-                Notice(
-                    "not-restored",
-                    f"{version.name} is launched {version.per_graph} times in a graph, and "
-                    f"its {len(version.sets)} sets of buffers are restored before it alone: later "
-                    "launches began with what earlier ones had written.",
-                )
+                "not-restored",
+                f"{version.name} is launched {version.per_graph} times in a graph, and "
+                f"its {len(version.sets)} sets of buffers are restored before it alone: later "
+                "launches began with what earlier ones had written.",
             )
         if not converged:
             add(
-                Notice(
-                    "not-converged",
-                    "The 95% interval of the median stayed wider than "
-                    f"{quantity(100 * self._options.width, '%')} of it after "
-                    f"{len(version.samples)} samples.",
-                )
+                "not-converged",
+                "The 95% interval of the median stayed wider than "
+                f"{quantity(100 * self._options.width, '%')} of it after "
+                f"{len(version.samples)} samples.",
             )
         for contestant in both:
             if drifted(contestant.samples):
                 add(
-                    Notice(
-                        "drift",
-                        f"The times of {contestant.name} drifted while they were taken; "
-                        "the interval is narrower than it should be.",
-                    )
+                    "drift",
+                    f"The times of {contestant.name} drifted while they were taken; "
+                    "the interval is narrower than it should be.",
                 )
 
 

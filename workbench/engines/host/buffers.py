@@ -76,8 +76,7 @@ def interface_type(dtype: DType) -> str:
 def poison_byte(dtype: DType) -> int:
     """The byte that outputs of this type are filled with before a launch.
 
-    Raises:
-        UsageError: no numbers of this type can be compared with a reference.
+    Raises UsageError: no numbers of this type can be compared with a reference.
     """
     if dtype.kind not in "biuf" and (dtype.kind != "V" or dtype.type is np.void):
         raise UsageError(
@@ -167,6 +166,22 @@ def linked(
         leads = np.array([starts[each.target] + each.target_offset for each in own], "<u8")
         flat[places] = leads.view(np.uint8).reshape(-1, 8)
         yield name, values
+
+
+def overwritten(
+    inputs: Mapping[str, Array],
+    pointers: Collection[Pointer],
+    fills: Collection[ResolvedFill],
+    now: Callable[[str], Array],
+) -> tuple[str, ...]:
+    """Names of inputs that are `now` not as they were; pointers and what a fill sets may differ."""
+    may = {each.buffer for each in pointers} | {each.name for each in fills}
+
+    def differs(name: str) -> bool:
+        was, held = (np.ascontiguousarray(each).ravel() for each in (inputs[name], now(name)))
+        return not np.array_equal(was.view(np.uint8), held.view(np.uint8))
+
+    return tuple(name for name in inputs if name not in may and differs(name))
 
 
 # --- is an output right? ---

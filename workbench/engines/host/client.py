@@ -47,8 +47,7 @@ def _safe(text: str) -> str:
 def folder_for(root: Path, name: str) -> Path:
     """Make and empty the run folder of that name (below `root`), without taking its lock.
 
-    Raises:
-        MissingError: the project folder cannot be written to.
+    Raises MissingError: the project folder cannot be written to.
     """
     relative = RUNS / _safe(name)
     # The folder is of no interest to version control, whatever the project ignores.

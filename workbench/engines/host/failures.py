@@ -69,6 +69,12 @@ UNPROVED = (
     "Nothing proves {other}: write a reference(problem, inputs) in study.py, or give {version} a "
     "study of its own where it does another job."
 )
+#: Behind what is wrong in a second run of loaded code, and what to do.
+AGAIN = "This was a second run of the loaded code, on inputs of seed {seed}; the first was right."
+KEPT = (
+    "A version is a function of its inputs: set each __device__ variable that it changes in the "
+    "kernel or with a [[fill]], and keep no result."
+)
 #: Kind of failure -> error, what happened, and what to do next. In braces: `failure_error`.
 _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "wrong-result": (
@@ -154,7 +160,10 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
     }
     coded = message if failure.code else message.replace(" ({code})", "")
     form = coded if failure.during else coded.replace(" while {during}", "")
-    return error(form.format_map(words), hint.format_map(words))
+    said, advice = form.format_map(words), hint.format_map(words)
+    if failure.kind == "wrong-result" and failure.code:
+        return error(f"{said}\n{AGAIN.format(seed=failure.code)}", KEPT)
+    return error(said, advice)
 
 
 def differs(check: Check) -> bool:
@@ -188,5 +197,5 @@ def describe_check(check: Check) -> str:
             "times the tolerance"
         )
     if check.strayed:
-        lines.append(f"it wrote outside the buffer {', '.join(check.strayed)}")
+        lines.append(f"it wrote into an input, or outside a buffer: {', '.join(check.strayed)}")
     return "\n  ".join(lines)

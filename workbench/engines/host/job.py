@@ -23,7 +23,7 @@ Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 
 #: Kinds of failures of the worker. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
-    "wrong-result",  # the outputs differ from the reference
+    "wrong-result",  # the outputs differ from the reference; those of `code`, another seed
     "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
     "launch-failed",  # the driver refused the launch: too many resources, bad grid
     "out-of-memory",  # the device has too little memory for this problem
@@ -142,7 +142,8 @@ class Check(Record, frozen=True):
     `error` is the largest ``‖out − ref‖ / ‖ref‖`` of the outputs and `largest` the
     largest ``|out − ref|`` (None where an output is not a number). `unwritten`
     counts elements that still hold the poison, `strayed` names buffers around
-    which the version wrote. `sampled` is 0 where every element was compared.
+    which the version wrote, and inputs in which it did. `sampled` is 0 where every
+    element was compared.
     """
 
     ok: bool

@@ -140,8 +140,7 @@ class NcuRun(Record, frozen=True):
     def prepare(self) -> Command:
         """Write the job where the command expects it, and return the command, for --dry-run.
 
-        Raises:
-            MissingError: no room for the job.
+        Raises MissingError: no room for the job.
         """
         folder = folder_for(self.project.root, run_name(self.job))
         stage(self.project.root, folder, [self.job])
@@ -271,8 +270,7 @@ class GpuEngine(Engine):
     def ready(self, study: str) -> Iterator[None]:
         """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
 
-        Raises:
-            MissingError: the project cannot be written to.
+        Raises MissingError: the project cannot be written to.
         """
         if self._crew is not None and self._crew.study == study:
             yield
@@ -310,7 +308,9 @@ class GpuEngine(Engine):
             return
         places = list(range(len(jobs)))
         if len(self.where.gpus) > 1:
-            places.sort(key=lambda place: _work(jobs[place][0]), reverse=True)
+            # A subject's work is estimated, for want of its time: operations, then bytes.
+            work = [(x.study.flops(x.problem), x.study.bytes(x.problem)) for x, *_ in jobs]
+            places.sort(key=work.__getitem__, reverse=True)
         if self._crew is not None and self._crew.over:
             self._crew = None
         more = self._stays and self._crew is not None and self._crew.stays
@@ -519,11 +519,6 @@ class GpuEngine(Engine):
             verification=result.check.verification(job.problem, job.seed),
             notices=(*notices, *result.notices),
         )
-
-
-def _work(subject: Subject) -> tuple[int, int]:
-    """Estimate a subject's work, for want of its time: operations, then bytes."""
-    return subject.study.flops(subject.problem), subject.study.bytes(subject.problem)
 
 
 def _executable(subject: Subject) -> Executable:

@@ -158,7 +158,8 @@ def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
                 f"launch {position + 1} was a different kernel each time: {names}",
                 "Every execution must launch the same kernels; otherwise leave out --repeat.",
             )
-        kept = sorted(group, key=_duration)[(len(group) - 1) // 2]
+        by_time = sorted(group, key=lambda x: float(_number(x.metrics.get(_DURATION)) or 0.0))
+        kept = by_time[(len(group) - 1) // 2]
         folded.append(msgspec.structs.replace(kept, index=position, spreads=_spreads(group)))
     return msgspec.structs.replace(profile, launches=tuple(folded))
 
@@ -167,10 +168,6 @@ def _number(metric: Metric | None) -> Number | None:
     if metric is None or isinstance(metric.value, str):
         return None
     return metric.value
-
-
-def _duration(launch: Launch) -> float:
-    return float(_number(launch.metrics.get(_DURATION)) or 0.0)
 
 
 def _spreads(group: Sequence[Launch]) -> dict[str, Spread]:

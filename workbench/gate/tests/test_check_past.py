@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.commands.test_without_gpu import SURFACE
-from tests.engines.stand_ins import THERE, Cli
+from tests.engines.stand_ins import THERE, VERSION, Cli
 from tests.factories import H200, make_timing
 from workbench.compile import compilers
 from workbench.model import Notice
@@ -188,10 +188,14 @@ def test_the_limits_are_those_of_the_revision(
 
 
 @pytest.mark.usefixtures("committed", "stand_in")
-def test_another_tolerance_or_problem_asks_to_be_accepted(cli: Cli, project_file: Edit) -> None:
+def test_another_tolerance_or_problem_asks_to_be_accepted(
+    cli: Cli, project: Project, project_file: Edit
+) -> None:
+    wide = VERSION.replace("[[launch]]", 'tolerance = 0.7\ntolerance_why = "so"\n[[launch]]')
+    (project.kernels / "double" / "v1.cu").write_text(wide)
     project_file("study.py", "tolerance = 1e-6", "tolerance = 0.5")
     code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 6 and "tolerance of v0 1e-06 → 0.5" in out
+    assert code == 6 and "tolerance of v0 1e-06 → 0.5" in out and "of v1 1e-06 → 0.7" in out
     assert "with another study.py: right on" in out
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
 

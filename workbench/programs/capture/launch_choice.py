@@ -3,10 +3,10 @@
 The program runs once more, as a whole; ncu lets all launches pass but those that were picked.
 What ncu cannot do here is a notice that goes with the survey, which stays true without it.
 
-A kernel may be launched in several configurations, which are *classes* of its launches: those
-that make most of its time are looked at, each at least once, and with ``--like`` those that
-another capture looked at. Of a program that repeats itself the time is that of its iterations: what
-a tuner tried before them is none of it.
+A kernel may be launched in several configurations, which are *classes* of its launches (nearly
+equal grids are one): those that make most of its time are looked at, each at least once, and with
+``--like`` those that another capture looked at. A notice says where too few are. Of a program that
+repeats itself the time is that of its iterations: what a tuner tried before them is none of it.
 
 ncu takes one filter for all kernels of a run: their names, and the numbers of their
 invocations. So the same few numbers serve every kernel, chosen so that together they stand as
@@ -21,7 +21,6 @@ them before a launch while the other waits for it in a collective, and neither g
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 from collections import Counter
@@ -30,6 +29,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from workbench.analysis.aggregate import near
 from workbench.disk.writing import private_folder
 from workbench.engines import Say
 from workbench.engines.host.presence import need_ncu
@@ -48,14 +48,15 @@ from workbench.programs.capture.records import ProgramCapture, Survey, Work
 from workbench.programs.capture.survey import Invocation, run_program
 from workbench.programs.capture.trace import Trace, spaced, wanted_range
 from workbench.study.mangling import spelled
-from workbench.units import listed, several
+from workbench.units import listed, quantity, several
 
 #: Kernels that are profiled unless told otherwise: so many, or fewer if they make this part.
 TOP, ENOUGH = 5, 0.9
 #: Launches of each.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are looked at, or fewer that make this part of its time.
-CLASSES, MOST_OF_IT = 6, 0.97
+#: Classes of a kernel's launches that are looked at, or fewer that make this part of its time;
+#: and how many at most where so many do not make `ENOUGH` of it.
+CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
 #: How long a program whose processes wait for each other may run under ncu unless told
 #: otherwise: so many seconds, and so many times as long as without it.
 LEAST_S, TIMES = 60.0, 4.0
@@ -157,7 +158,14 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     for place in works:
         work = survey.works[place]
         like = [seen.config for seen in wish.like if seen.name == work.name]
-        classes += heavy(own[work.symbol], like, called.get(place) or None)
+        chosen, there, share = heavy(own[work.symbol], like, called.get(place) or None)
+        classes += chosen
+        if share < ENOUGH:
+            message = (
+                f"{work.name}: {len(chosen)} of {there} configurations are looked at closely, "
+                f"{quantity(100 * share, '%')} of its time"
+            )
+            notices.append(Notice("few-configurations", message))
     return Picked(
         works=works,
         invocations=invocations(classes, wish.launches),
@@ -197,26 +205,46 @@ def heavy(
     own: Mapping[Config, Mapping[int, int]],
     like: Sequence[Config] = (),
     called: Container[Config] | None = None,
-) -> list[Mapping[int, int]]:
-    """The classes that make `MOST_OF_IT` of a kernel's time, `CLASSES` at most; those of `like`.
+) -> tuple[list[Mapping[int, int]], int, float]:
+    """The classes that make most of a kernel's time, and those of `like`.
 
     Args:
         own: Durations by their numbers of invocation, from 1, of each configuration.
         like: Configurations that are wanted, however short.
         called: Those of iterations, for the others are not looked at; None: all.
+
+    Returns:
+        Also how many classes there are, and the part (0-1) of their time that was chosen.
     """
-    order = sorted(
-        (config for config in own if called is None or config in called),
-        key=lambda config: -sum(own[config].values()),
+    inside = {x for x in own if called is None or x in called}
+    classes, others = (
+        _classes({x: own[x] for x in part}) for part in (inside, own.keys() - inside)
     )
-    whole = sum(sum(own[config].values()) for config in order)
+    whole = sum(sum(each.values()) for each in classes.values())
     taken = 0
-    out: list[Config] = []
-    for config in order:
-        if len(out) < CLASSES and taken < MOST_OF_IT * whole:
-            taken += sum(own[config].values())
-            out.append(config)
-    return [own[config] for config in dict.fromkeys([*out, *(x for x in like if x in own)])]
+    out: dict[Config, Mapping[int, int]] = {}
+    for config, each in classes.items():
+        few = len(out) < CLASSES and taken < MOST_OF_IT * whole
+        if few or (len(out) < MOST_CLASSES and taken < ENOUGH * whole):
+            taken += sum(each.values())
+            out[config] = each
+    wanted = {x: each for x, each in (others | classes).items() if any(_alike(x, y) for y in like)}
+    taken += sum(sum(each.values()) for x, each in wanted.items() if x in classes and x not in out)
+    return [*(out | wanted).values()], len(classes | wanted), taken / whole if whole else 1.0
+
+
+def _classes(own: Mapping[Config, Mapping[int, int]]) -> dict[Config, Mapping[int, int]]:
+    """The classes of configurations, the longest first, each by its own longest configuration."""
+    found: dict[Config, Mapping[int, int]] = {}
+    for config in sorted(own, key=lambda x: -sum(own[x].values())):
+        first = next((x for x in found if _alike(config, x)), config)
+        found[first] = {**found.get(first, {}), **own[config]}
+    return dict(sorted(found.items(), key=lambda item: -sum(item[1].values())))
+
+
+def _alike(config: Config, other: Config) -> bool:
+    """Whether launches in two configurations are of one class."""
+    return config[1:] == other[1:] and near(config[0], other[0])
 
 
 def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
@@ -300,12 +328,12 @@ def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, .
         best, gain = 0, 0.0
         for number in numbers:
             won = 0.0
-            for each, sample, near in zip(own, samples, nearest, strict=True):
+            for each, sample, offs in zip(own, samples, nearest, strict=True):
                 if number in each:
                     scale = len(each) / len(sample)
                     won += scale * sum(
                         max(0.0, off - abs(value - each[number]))
-                        for value, off in zip(sample, near, strict=True)
+                        for value, off in zip(sample, offs, strict=True)
                     )
             if won > gain:
                 best, gain = number, won
@@ -315,11 +343,11 @@ def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, .
                 break
         chosen.append(best)
         numbers.remove(best)
-        for each, sample, near in zip(own, samples, nearest, strict=True):
+        for each, sample, offs in zip(own, samples, nearest, strict=True):
             if best in each:
-                near[:] = [
+                offs[:] = [
                     min(off, abs(value - each[best]))
-                    for value, off in zip(sample, near, strict=True)
+                    for value, off in zip(sample, offs, strict=True)
                 ]
     return tuple(sorted(chosen))
 
@@ -411,12 +439,8 @@ def take_detail(
         f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
         f"{several(len(picked.invocations), 'launch', 'launches')} of each"
     )
-    # The reader warms up while ncu runs; of several kernels a second one reads half.
-    with (
-        private_folder() as holder,
-        Standby() as standby,
-        Standby() if len(picked.works) > 1 else contextlib.nullcontext() as beside,
-    ):
+    # The reader warms up while ncu runs.
+    with private_folder() as holder, Standby() as standby:
         report, log = Path(holder) / "report.ncu-rep", Path(holder) / "ncu.log"
         argv = [ncu, *ncu_arguments(survey, picked, wish, str(report), str(log))]
         try:
@@ -438,7 +462,7 @@ def take_detail(
             fault = KernelError(why, "Its report was not kept.")
             return _without("detail-failed", fault, broken=True)
         try:
-            profile = read_report(report, timeout_s=_READ_S, standby=standby, beside=beside)
+            profile = read_report(report, timeout_s=_READ_S, standby=standby)
             symbols = report_symbols(read_raw(report), report)
         except (DataError, MissingError) as error:
             return _without("detail-unread", error, broken=isinstance(error, DataError))

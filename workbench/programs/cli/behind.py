@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from workbench.commands.options import Behind
+from workbench.engines import Say
 from workbench.errors import UsageError
+from workbench.views.text.safe_output import say
 
 #: How long each run of it may take.
 run_timeout = click.option(
@@ -39,6 +41,11 @@ class Launching(Behind):
 def _behind(ctx: click.Context) -> str:
     words = f"{ctx.info_name} {_BEFORE_DASHES[ctx.info_name or '']}"
     return f"Write the command behind --, as in `workbench {words} -- python bench.py`."
+
+
+def progress_of(command: str) -> Say:
+    """Print lines of progress; standard output is the program's."""
+    return lambda line: say(line, err=True, head=f"{command}: ")
 
 
 def program_behind() -> tuple[str, ...]:

@@ -18,12 +18,12 @@ from workbench.programs.capture.counted import keep_counted
 from workbench.programs.capture.launch_choice import Wish, seen_in
 from workbench.programs.capture.survey import Invocation
 from workbench.programs.capture.taking import Order, Taken, build_command, checked_out, take
-from workbench.programs.cli.behind import Launching, program_behind, run_timeout
+from workbench.programs.cli.behind import Launching, program_behind, progress_of, run_timeout
 from workbench.programs.recalled import open_capture
 from workbench.programs.standin import running
 from workbench.project import find_project
-from workbench.views.text.safe_output import say
 
+_say = progress_of("capture")
 _wish_options = folded(
     "wish",
     Wish,
@@ -181,11 +181,6 @@ def _emulated(order: Order, shelf: Shelf) -> Taken:
         return taken
     faults = units.several(len(run.faults), "fault")
     return replace(taken, broken=f"{faults} in its kernels; `workbench run` says where")
-
-
-def _say(line: str) -> None:
-    # Standard output is the program's.
-    say(f"capture: {line}", err=True)
 
 
 def _tell(taken: Taken, first: Path | None) -> None:

@@ -8,12 +8,11 @@ import click
 
 from workbench.errors import UsageError
 from workbench.programs.capture.survey import Invocation
-from workbench.programs.cli.behind import Launching, program_behind, run_timeout
+from workbench.programs.cli.behind import Launching, program_behind, progress_of, run_timeout
 from workbench.programs.session import ProgramMethods
 from workbench.programs.studies.lifting import Lift, lift_kernel
 from workbench.project import require_project
 from workbench.session.workspace import is_capture
-from workbench.views.text.safe_output import say
 
 
 @click.command(
@@ -66,9 +65,4 @@ def command(
     capture = ProgramMethods().program(name).capture
     invocation = Invocation(command=program, folder=Path.cwd(), timeout_s=timeout_s)
     wish = Lift(kernel=kernel, number=number, limit=int(limit_gib * (1 << 30)), study=study)
-    lift_kernel(require_project(), capture.survey, wish, invocation, _say)
-
-
-def _say(line: str) -> None:
-    # Standard output is the program's.
-    say(f"lift: {line}", err=True)
+    lift_kernel(require_project(), capture.survey, wish, invocation, progress_of("lift"))

@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.compile.build import compiles
 from workbench.language import _, told
+from workbench.programs.cli.behind import progress_of
 from workbench.programs.studies.brought import FromProgram, add_from_program, start_from_program
 from workbench.project import Project, require_project
 from workbench.study.folder import parse_target, view_study
@@ -16,12 +17,13 @@ from workbench.views.text.safe_output import say
 def from_program(project: Project, version: str | None, **wished: Any) -> None:
     """Run the program without a GPU, and make a study or a version of what it launched."""
     wish = FromProgram(**wished)
-    say(f"new: {wish.file} is run without a GPU, on this machine, with your rights", err=True)
+    progress = progress_of("new")
+    progress(f"{wish.file} is run without a GPU, on this machine, with your rights")
     if version is None:
-        made = start_from_program(project, wish, _progress)
+        made = start_from_program(project, wish, progress)
     else:
         study, name = parse_target(version, require_project(), wish.study or None)
-        made = add_from_program(project, study, name, wish, _progress)
+        made = add_from_program(project, study, name, wish, progress)
     for path in made.paths:
         say(f"wrote {path}")
     versions = ", ".join(f"{each} = {kernel}" for each, kernel in made.versions.items())
@@ -35,7 +37,3 @@ def from_program(project: Project, version: str | None, **wished: Any) -> None:
     if why := compiles(project, view_study(project, made.study).version(first.rpartition("/")[2])):
         say(f"It does not compile here as it stands: {why}")
     say(f"Next: read study.py, then `workbench verify {first}`")
-
-
-def _progress(line: str) -> None:
-    say(f"new: {line}", err=True)

@@ -14,7 +14,7 @@ from workbench.engines.emulated.chips import chips
 from workbench.errors import UsageError
 from workbench.programs.capture.capture_store import check_name, find_shelf
 from workbench.programs.capture.counted import counted_capture, keep_counted
-from workbench.programs.cli.behind import Launching, run_timeout
+from workbench.programs.cli.behind import Launching, progress_of, run_timeout
 from workbench.programs.documents import RunDocument
 from workbench.programs.shown.ran import run_sheet, workflow_commands
 from workbench.programs.shown.sheets import program_sheet
@@ -22,9 +22,10 @@ from workbench.programs.standin.running import Program, ProgramOutcome, run_prog
 from workbench.views.shapes import shaped
 from workbench.views.sheets import Sheet
 from workbench.views.terminal.tables import print_sheet
-from workbench.views.text.safe_output import say, write
+from workbench.views.text.safe_output import write
 
 _SOURCE = ".cu"
+_say = progress_of("run")
 
 
 @click.command(
@@ -90,11 +91,7 @@ def command(
         chip=chip,
         quiet_output=format_ != "table",
     )
-    say(
-        "run: no GPU is used; the program runs on this machine with your rights "
-        "(`workbench docs run`)",
-        err=True,
-    )
+    _say("no GPU is used; the program runs on this machine with your rights (`workbench docs run`)")
     run = run_program(wanted, _say)
     _show(run, name, format_)
     if name is not None:
@@ -129,8 +126,3 @@ def _show(run: ProgramOutcome, name: str | None, format_: str) -> None:
     print_sheet(run_sheet(document, kernels), format_)
     if os.environ.get("GITHUB_ACTIONS") and format_ == "table":
         write(workflow_commands(document.faults, Path.cwd()), commands=True)
-
-
-def _say(line: str) -> None:
-    # Standard output is the program's.
-    say(f"run: {line}", err=True)

@@ -21,6 +21,7 @@ from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import takewhile
 from math import gcd, lcm, prod
+from statistics import fmean
 from typing import Literal
 
 from msgspec.structs import replace
@@ -118,6 +119,9 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
 TRIED, OFTEN, _MORE = 4, 5, 2
 #: Part of a side's time in kernels that these launches must be; and those of an only kernel.
 _MOST, _ONLY = 0.5, 0.9
+#: How often an only kernel is launched for each iteration of the other side, which counts none of
+#: those before its first.
+_FEWER, _AS_OFTEN = 0.9, 1.5
 
 
 def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
@@ -160,24 +164,24 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
 def repeating(old: Survey, new: Survey) -> tuple[Survey, Survey] | None:
     """Both, if both repeat themselves; None where one side alone does, or none.
 
-    Where one side calls a kernel whose configurations it tried before, the other, if it launches
-    one kernel in one configuration again and again, repeats that launch.
+    Where one side alone does, the other, if it launches one kernel in one configuration about as
+    often, repeats that launch; after a tuner, which takes its time for it, however often.
     """
-    states = [survey.steady for survey in (old, new)]
-    if any(state is not None and state.period == 1 for state in states):
-        states = [survey.steady or _called(survey) for survey in (old, new)]
+    known = old.steady or new.steady
+    states = [survey.steady or (known and _called(survey, known)) for survey in (old, new)]
     if states[0] is None or states[1] is None:
         return None
     return replace(old, steady=states[0]), replace(new, steady=states[1])
 
 
-def _called(survey: Survey) -> Steady | None:
-    """The launch of the only kernel, or after a tuner: as an iteration."""
-    if survey.steady is not None:
-        return survey.steady if survey.steady.period == 1 else None
+def _called(survey: Survey, other: Steady) -> Steady | None:
+    """The launch of the only kernel, as an iteration like those of the other side."""
     work = max(survey.works, key=lambda x: sum(x.total_ns) * (x.kind == "kernel"), default=None)
     whole = sum(survey.total_ns("kernel", "fill"))
     if work is None or len(work.shapes) != 1 or sum(work.total_ns) < _ONLY * whole:
+        return None
+    often = fmean(work.launches) / fmean(other.iterations)
+    if survey.ranks or other.ranks or (other.period > 1 and not _FEWER < often < _AS_OFTEN):
         return None
     mean = round(sum(work.total_ns) / sum(work.launches))
     own = SteadyWork(

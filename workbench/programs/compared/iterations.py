@@ -18,7 +18,13 @@ from msgspec.structs import replace
 from workbench.analysis.naming import shortened
 from workbench.language import _
 from workbench.model import Record
-from workbench.programs.capture.records import ProgramCapture, ProgramRun, Steady, Survey
+from workbench.programs.capture.records import (
+    ProgramCapture,
+    ProgramRun,
+    Steady,
+    SteadyWork,
+    Survey,
+)
 from workbench.programs.compared.counterparts import OFTEN, TRIED
 from workbench.units import listed, quantity, several
 
@@ -37,15 +43,11 @@ def steadied(capture: ProgramCapture) -> ProgramCapture:
     if steady is None:
         return capture
     own = {work.place: work for work in steady.repeated}
-    nothing = (0,) * steady.kept
+    nothing = SteadyWork(place=-1, launches=(0,) * steady.kept, total_ns=(0,) * steady.kept)
     works = tuple(
-        replace(
-            work,
-            launches=own[place].launches if place in own else nothing,
-            total_ns=own[place].total_ns if place in own else nothing,
-            shapes=own[place].shapes if place in own else (),
-        )
+        replace(work, launches=x.launches, total_ns=x.total_ns, shapes=x.shapes)
         for place, work in enumerate(capture.survey.works)
+        for x in (own.get(place, nothing),)
     )
     runs = (ProgramRun(wall_s=0.0, busy_ns=0, span_ns=0),) * steady.kept
     survey = replace(capture.survey, works=works, runs=runs, ranks=steady.ranks)

@@ -130,19 +130,15 @@ class ProgramDifference(Record, frozen=True):
         """Runs (or iterations) of both sides."""
         return len(self.old.survey.runs), len(self.new.survey.runs)
 
-    def seconds(self, row: Change) -> tuple[float, float]:
-        """A row's time in one run, before and after; its weight where nothing was timed."""
-        return (
-            1e-9 * row.old_weight / len(self.old.survey.runs),
-            1e-9 * row.new_weight / len(self.new.survey.runs),
-        )
+    def seconds(self, *rows: Change) -> tuple[float, float]:
+        """The time of rows in one run, before and after; their weight where nothing was timed."""
+        old, new = sum(row.old_weight for row in rows), sum(row.new_weight for row in rows)
+        return 1e-9 * old / self.runs[0], 1e-9 * new / self.runs[1]
 
-    def launches(self, row: Change) -> tuple[float, float]:
-        """A row's launches in one run, before and after."""
-        return (
-            row.old_launches / len(self.old.survey.runs),
-            row.new_launches / len(self.new.survey.runs),
-        )
+    def launches(self, *rows: Change) -> tuple[float, float]:
+        """The launches of rows in one run, before and after."""
+        old, new = sum(row.old_launches for row in rows), sum(row.new_launches for row in rows)
+        return old / self.runs[0], new / self.runs[1]
 
     def counted(self, *rows: ClassChange | WorkChange) -> tuple[Counted, Counted]:
         """What the emulator counted of some rows in all, before and after."""
@@ -229,7 +225,7 @@ class ProgramDifference(Record, frozen=True):
     @property
     def interval_known(self) -> bool:
         """Whether both sides have runs enough for an interval."""
-        return min(len(self.old.survey.runs), len(self.new.survey.runs)) > 1
+        return min(self.runs) > 1
 
 
 def total(survey: Survey) -> Estimate:
@@ -472,16 +468,6 @@ class KernelStep(Record, frozen=True):
             words=other.near.of.words, doubt=doubt, sentence=other.story.sentence
         )
 
-    @property
-    def old(self) -> Profile | None:
-        """What was profiled before."""
-        return self.near.old
-
-    @property
-    def new(self) -> Profile | None:
-        """What was profiled after."""
-        return self.near.new
-
 
 def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:
     """The rows of kernels that changed by `MATTERS` of the program's time or more."""
@@ -706,10 +692,11 @@ def _doubt(
         ratio = (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
     told = comparison.speed.speedup
     moved, apart = comparison.speed.moved, abs(math.log(told / ratio)) > math.log1p(_DISAGREE)
-    # As fast under the profiler explains no change of the program's either.
-    against = (told - 1) * (ratio - 1) < 0 if moved else apart
+    # As fast on one side explains no change of the other either.
+    still = not moved or abs(ratio - 1) <= catalog()["duration"].noise
+    against = (apart and still) or (moved and (told - 1) * (ratio - 1) < 0)
     words = [near.lacking] if near.lacking else []
-    if apart:
+    if apart or against:
         why = _("ncu runs every launch alone and empties the caches before it")
         if difference.old.survey.way == "ncu":
             why = _("few launches were looked at closely, and all were timed")

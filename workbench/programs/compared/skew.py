@@ -6,7 +6,9 @@ their work, and what they wait is the work of another one.
 
 from __future__ import annotations
 
-from statistics import fmean
+from collections.abc import Callable, Iterable
+from operator import sub
+from statistics import fmean, median
 
 from workbench.analysis.naming import shortened
 from workbench.language import _
@@ -22,7 +24,7 @@ _MOST_OF_IT, _NAMED = 0.7, 3
 
 
 class RankTime(Record, frozen=True):
-    """Mean seconds of one rank, of a run or an iteration; `wait_s` None: not known.
+    """Seconds of one rank: the mean of runs, the median of iterations; `wait_s` None: not known.
 
     `work_s`: something ran that waits for nobody; `alone_s`: nothing but communication ran;
     `talk_s`: the sum of kernels that communicate, and `wait_s` of it until the last rank had come.
@@ -39,22 +41,23 @@ class RankTime(Record, frozen=True):
 
 def rank_times(survey: Survey) -> tuple[RankTime, ...]:
     """Every rank of a program, of an iteration where it repeats itself; empty without ranks."""
-    ranks = survey.steady.ranks if survey.steady is not None else survey.ranks
-    return tuple(_time(rank, place) for place, rank in enumerate(ranks))
+    if survey.steady is None:
+        return tuple(_time(rank, place, fmean) for place, rank in enumerate(survey.ranks))
+    return tuple(_time(rank, place, median) for place, rank in enumerate(survey.steady.ranks))
 
 
-def _time(rank: Rank, place: int) -> RankTime:
-    busy, work, talk = (1e-9 * fmean(x) for x in (rank.busy_ns, rank.work_ns, rank.talk_ns))
+def _time(rank: Rank, place: int, middle: Callable[[Iterable[float]], float]) -> RankTime:
+    alone = map(sub, rank.busy_ns, rank.work_ns)
     return RankTime(
         rank=rank.rank,
         label=_("rank {rank}").format(rank=rank.rank)
         if rank.rank >= 0
         else _("process {place}").format(place=place + 1),
         gpus=rank.devices,
-        work_s=work,
-        alone_s=busy - work,
-        talk_s=talk,
-        wait_s=1e-9 * fmean(rank.wait_ns) if rank.wait_ns else None,
+        work_s=1e-9 * middle(rank.work_ns),
+        alone_s=1e-9 * middle(alone),
+        talk_s=1e-9 * middle(rank.talk_ns),
+        wait_s=1e-9 * middle(rank.wait_ns) if rank.wait_ns else None,
     )
 
 

@@ -167,7 +167,11 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
     if not difference.timed:
         counted = counts_change(difference), fate_words(difference), calls_words(difference)
         return tuple(filter(None, counted))
+    sides = difference.old, difference.new
+    repeats = [(x.name, words) for x in sides if (words := _steady_words(x.survey))]
+    alone = _("only @{name} has iterations: {words}")
     lines = (
+        *(alone.format(name=name, words=words) for name, words in repeats if len(repeats) == 1),
         waiting_words(difference),
         change_words(difference) + _without_interval(difference),
         *_rank_changes(difference),
@@ -275,7 +279,7 @@ def change_words(difference: ProgramDifference) -> str:
     if difference.tried:
         return f"{text}{difference.tried}"
     if not part.moved:
-        within = change.n > 1 and not difference.steady
+        within = change.n > 1 and change.low <= 0 <= change.high
         noise = _("its interval holds zero") if within else _("within a duration's usual noise")
         return _("{text}no measurable change ({value}, {noise})").format(
             text=text, value=signed(change.value, "s"), noise=noise

@@ -13,16 +13,10 @@ from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.naming import shortened
 from workbench.language import _, ngettext
-from workbench.model import Profile
+from workbench.model import Estimate, Profile
 from workbench.programs.capture.records import Counted, ProgramCapture, Survey
 from workbench.programs.compared.counterparts import launches_of
-from workbench.programs.compared.program import (
-    KernelStep,
-    ProgramDifference,
-    WorkChange,
-    total,
-    weighs,
-)
+from workbench.programs.compared.program import KernelStep, ProgramDifference, total, weighs
 from workbench.programs.compared.words import program_words, step_words, survey_words, time_words
 from workbench.programs.shown.sheets import ROWS, difference_sheet, fold, program_sheet, row_names
 from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page
@@ -104,7 +98,7 @@ def program_view(
             *(text + _(".") for text in survey_words(survey)[timed:]),
         ],
         timed=timed,
-        tiles=(_time_tile(capture), launched, _busy_tile(survey))
+        tiles=(_time_tile(total(survey)), launched, _busy_tile(survey))
         if timed
         else (launched, *_count_tiles(survey.counted())),
         panel=panel[1],
@@ -118,9 +112,12 @@ def program_view(
     )
 
 
-def _time_tile(capture: ProgramCapture) -> Tile:
-    time = units.quantity(total(capture.survey).value, "s")
-    return Tile(_("Time on the GPU"), time, _runs_note(capture))
+def _time_tile(whole: Estimate) -> Tile:
+    note, of = _("one run, which has no interval"), (whole.value, whole.low, whole.high)
+    time, low, high = (units.quantity(value, "s") for value in of)
+    if whole.n > 1:
+        note = _("{range} (95%, {n} runs)").format(range=units.span(low, high), n=whole.n)
+    return Tile(_("Time on the GPU"), time, note)
 
 
 def _busy_tile(survey: Survey) -> Tile:
@@ -173,14 +170,6 @@ def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
     return _("{time} on the GPU: {kernels} of it.").format(
         time=time_words(total(capture.survey)), kernels=units.listed(most)
     )
-
-
-def _runs_note(capture: ProgramCapture) -> str:
-    whole = total(capture.survey)
-    if whole.n < 2:
-        return _("one run, which has no interval")
-    low, high = (units.quantity(value, "s") for value in (whole.low, whole.high))
-    return _("{range} (95%, {n} runs)").format(range=units.span(low, high), n=whole.n)
 
 
 def _runs(capture: ProgramCapture) -> list[tuple[str, ...]]:
@@ -240,7 +229,7 @@ def program_diff_view(
     sums = [
         _fate(
             *(shown, shown[1], ""),
-            _sum(difference, own),
+            difference.seconds(*own),
             difference.moved and own is every_row,
         )
         for shown, own in zip(sheet.shown[len(kept) :], (*left.values(), every_row), strict=True)
@@ -272,11 +261,6 @@ def program_diff_view(
         sums=sums,
         rest=[row for n, row in enumerate(rows) if n not in kept],
     )
-
-
-def _sum(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[float, float]:
-    found = [difference.seconds(row) for row in rows]
-    return sum(one[0] for one in found), sum(one[1] for one in found)
 
 
 def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:

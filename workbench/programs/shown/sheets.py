@@ -466,16 +466,15 @@ _FATES = {
 
 
 def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[str, ...]:
+    launches = " → ".join(dict.fromkeys(map(count_words, difference.launches(*rows))))
     if not difference.timed:
         there = any(row.old for row in rows), any(row.new for row in rows)
         sides = [x if y else None for x, y in zip(difference.counted(*rows), there, strict=True)]
-        often = zip(*map(difference.launches, rows), strict=True)
         return (
             *(count_change(*(getattr(x, name, None) for x in sides)) for name in _COUNTS),
-            " → ".join(dict.fromkeys(count_words(sum(side)) for side in often)),
+            launches,
         )
-    before, after = (sum(difference.seconds(row)[side] for row in rows) for side in (0, 1))
-    launches = [sum(difference.launches(row)[side] for row in rows) for side in (0, 1)]
+    before, after = difference.seconds(*rows)
     share = difference.share(after - before)
     ratio = "" if difference.tried else relative(before, after)
     return (
@@ -483,7 +482,7 @@ def _cells(difference: ProgramDifference, rows: Sequence[WorkChange]) -> tuple[s
         quantity(after, "s") if after else "—",
         f"{signed(after - before, 's')} {ratio}".replace(" —", "").rstrip(),
         quantity(100 * share, "%") if share is not None else "—",
-        " → ".join(dict.fromkeys(map(count_words, launches))),
+        launches,
     )
 
 
@@ -491,7 +490,7 @@ def _fate_row(difference: ProgramDifference, row: WorkChange, name: str) -> shap
     old_s, new_s = difference.seconds(row)
     timed, counted = difference.timed, difference.counted(row)
     launches = difference.launches(row)
-    runs = len(difference.old.survey.runs), len(difference.new.survey.runs)
+    runs = difference.runs
     return shapes.KernelFate(
         kernel=name,
         fate=row.fate,

@@ -51,7 +51,8 @@ def kernel_step_view(
     parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations)]
     if step.comparison is None or step.story is None:
         return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
-    assert step.old is not None and step.new is not None  # with a comparison both are there
+    old, new = step.near.old, step.near.new
+    assert old is not None and new is not None  # with a comparison both are there
     parts += notes_block([*step.comparison.reasons, *words.warnings, *step.comparison.warnings])
     if words.launch or words.profiler:
         parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
@@ -59,9 +60,9 @@ def kernel_step_view(
         return Group(*parts)
     for text in words.sentences:
         parts += [Text(), tied(Text(text))]
-    parts += [Text(), _step_counters(step.old, step.comparison, step.story)]
-    parts += hunks_view(step.old, step.new, step.story, width=width)
-    speakers = main_launch(step.old), main_launch(step.new)
+    parts += [Text(), _step_counters(old, step.comparison, step.story)]
+    parts += hunks_view(old, new, step.story, width=width)
+    speakers = main_launch(old), main_launch(new)
     if speakers[0] is not None and speakers[1] is not None:
         labels = f"@{difference.old.name}::{speakers[0].kernel}"
         labels += f" @{difference.new.name}::{speakers[1].kernel}"
@@ -98,9 +99,10 @@ def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -
     for step in steps:
         out.append(f"\n### {inline(step.row.name)}\n\n")
         out += [f"{paragraph(text)}\n\n" for text in step_words(step, difference).said]
-        if step.old is not None and step.new is not None and step.story is not None:
+        old, new = step.near.old, step.near.new
+        if old is not None and new is not None and step.story is not None:
             assert step.comparison is not None  # with a story it is there
-            out.append(step_markdown(step.old, step.new, step.comparison, step.story))
+            out.append(step_markdown(old, new, step.comparison, step.story))
     return "".join(out)
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.records import ProgramCapture, Steady
 from workbench.programs.compared.iterations import alike, together, tuning, tuning_words
 from workbench.programs.compared.program import compare_programs
+from workbench.programs.compared.skew import rank_times, skew_words
 from workbench.programs.recalled import ProgramDiff, open_capture
 
 SHELF = Shelf(Path(__file__).resolve().parents[3] / "tests" / "data" / "programs")
@@ -126,6 +130,28 @@ def test_iterations_that_the_host_holds_up_hide_no_change(held_up: int) -> None:
     assert found is not None and found.moved and found.change_s.high < 0
     assert found.old.value == pytest.approx(5.7e-3, rel=0.02) and 0 < found.old.low < found.old.high
     assert found.new.value == pytest.approx(4.7e-3, rel=0.02) and 0 < found.new.low < found.new.high
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.integers(500_000, 80_000_000), min_size=34, max_size=34), min_size=2))
+def test_ranks_of_iterations_of_any_times_have_intervals_of_times(times: list[list[int]]) -> None:
+    """From half a millisecond to 80: no interval of a time is negative, and the slower is named."""
+    sides = [capture(f"ddp_straggler-{name}") for name in ("before", "after")]
+    for place, side in enumerate(sides):
+        assert side.survey.steady is not None
+        slow, fast = side.survey.steady.ranks
+        ranks = (replace(slow, work_ns=tuple(times[0])), replace(fast, work_ns=tuple(times[1])))
+        works = tuple(replace(x, total_ns=tuple(times[place])) for x in side.survey.steady.works)
+        sides[place] = with_steady(side, spans_ns=tuple(times[place]), ranks=ranks, works=works)
+    found = compare_programs(sides[0], sides[1])
+    assert found.together is not None
+    both = [*found.totals, *found.spans, found.together.old, found.together.new]  # type: ignore[misc]
+    assert all(0 <= one.low <= one.value <= one.high for one in both)
+    assert found.together.old.value == pytest.approx(1e-9 * median(times[0]))
+    work = [one.work_s for one in rank_times(sides[0].survey)]
+    assert work == pytest.approx([1e-9 * median(own) for own in times[:2]])
+    said, slower = skew_words(sides[0].survey), f"rank {work.index(max(work))} works"
+    assert "work alike" in said or said.startswith(slower)
 
 
 def test_few_iterations_have_no_interval() -> None:

@@ -20,12 +20,7 @@ from workbench.compile.image import kernel_facts
 from workbench.disk.writing import new_folder
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.programs.capture import tracer
-from workbench.programs.capture.lifting import (
-    Wanted,
-    described,
-    find_ptx,
-    plain_parameters,
-)
+from workbench.programs.capture.lifting import Wanted, described, find_ptx, plain_parameters
 from workbench.programs.capture.records import Work
 from workbench.programs.fatbin import packed_ptx
 from workbench.programs.tests.fake_lifted import DATA, KERNEL, OUT, report, word, write

@@ -123,6 +123,34 @@ def test_every_configuration_that_takes_time_is_looked_at() -> None:
     assert survey.works[0].shape_count == 4
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 4000)), min_size=1, max_size=80))
+def test_most_of_a_kernels_time_is_looked_at_or_it_is_said(work: list[tuple[int, int]]) -> None:
+    """In however many configurations it is launched; as many as the limit where that is too few."""
+    every = [sized(32 * block, length, 9000 * n) for n, (block, length) in enumerate(work)]
+    survey, trace = surveyed(every)
+    found = pick(survey, trace, Wish())
+    seen = {work[number - 1][0] for number in found.invocations}
+    share = sum(x[1] for x in work if x[0] in seen) / sum(x[1] for x in work)
+    assert share >= 0.9 or (survey.steady is None and len(seen) >= 12 and found.notices)
+    for notice in found.notices:
+        there = len({block for block, _ in work})
+        assert notice.code == "few-configurations"
+        assert notice.message.startswith(f"big: 12 of {there} configurations are looked at closely")
+
+
+def test_grids_that_are_nearly_equal_are_looked_at_once() -> None:
+    """Twenty grids of nearly one size leave room for the other sizes."""
+    grids = [*range(2040, 2060), *(64 * n for n in range(1, 6))]
+    every = [sized(32, 900, 1000 * n)._replace(grid=(x, 1, 1)) for n, x in enumerate(grids)]
+    found = pick(*surveyed(every), Wish())
+    assert {min(grids[n - 1], 2040) for n in found.invocations} >= {2040, 320, 256, 192}
+    assert not found.notices and len(found.invocations) < 7
+    like = Seen("big", ((63, 1, 1), (32, 1, 1), 0))
+    found = pick(*surveyed(every), Wish(like=(like,)))
+    assert 64 in {grids[n - 1] for n in found.invocations}
+
+
 def test_what_iterations_launch_is_looked_at_before_what_a_tuner_tried() -> None:
     """A tuner tries four configurations, clears the cache between them, and calls one of them."""
     every: list[TracedLaunch] = []

@@ -9,21 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.programs.capture.periodicity import KEPT, rhythm
-from workbench.programs.capture.records import Steady, TracedLaunch
-from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.capture.records import Steady
+from workbench.programs.capture.trace import survey_of
+from workbench.programs.tests.test_program_difference import trace
 
 STEP = ["embed", "gemm", "softmax", "gemm", "norm", "gemm", "softmax", "gemm", "norm", "loss"]
 
 
 def steady(sequence: Sequence[tuple[str, int] | tuple[str, int, int]]) -> Steady | None:
     """Of launches one after the other: (symbol, nanoseconds, threads of a block)."""
-    out, now = [], 1000
-    for symbol, length, *more in sequence:
-        block = more[0] if more else 32
-        end = now + int(length)
-        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, end, (8, 1, 1), (int(block), 1, 1)))
-        now = end + 5
-    return survey_of([Trace(launches=tuple(out), processes=1)], [0.1]).steady
+    return survey_of([trace(*sequence)], [0.1]).steady
 
 
 def test_what_a_compiler_tries_is_no_iteration() -> None:

@@ -9,24 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-import workbench as wb
-from tests.factories import H200, make_launch, make_profile
+from tests.factories import make_launch, make_profile
 from workbench.programs.capture.capture_store import Shelf
-from workbench.programs.capture.records import ProgramCapture, TracedLaunch
-from workbench.programs.capture.trace import Trace, survey_of
+from workbench.programs.capture.records import ProgramCapture
 from workbench.programs.compared.program import ProgramDifference, compare_programs
-from workbench.programs.compared.words import (
-    beside_words,
-    waiting_words,
-)
+from workbench.programs.compared.words import beside_words, waiting_words
 from workbench.programs.recalled import ProgramDiff, Recalled, open_capture
-from workbench.programs.shown.sheets import (
-    difference_sheet,
-    fold,
-    headline,
-    program_sheet,
-)
+from workbench.programs.shown.sheets import difference_sheet, fold, headline, program_sheet
 from workbench.programs.shown.steps import kernel_step_view
+from workbench.programs.tests.test_program_difference import capture, trace
 from workbench.views.terminal.console import Text, name_rows, render
 from workbench.views.terminal.show import show_view
 from workbench.views.terminal.tables import sheet_view
@@ -38,17 +29,7 @@ LONG = "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x128x32_warpgroupsize1
 
 def program(**nanoseconds: int) -> ProgramCapture:
     """A program that launches each kernel once, or several times where it is `name_x3`."""
-    out, now = [], 0
-    for symbol, length in nanoseconds.items():
-        out.append(TracedLaunch(symbol, 1, 0, 7, False, now, now + length, (8, 1, 1), (32, 1, 1)))
-        now += length
-    return ProgramCapture(
-        name="x",
-        command=("./x",),
-        captured="2026-11-22T06:00:00Z",
-        survey=survey_of([Trace(launches=tuple(out), processes=1)], [0.1]),
-        device=H200,
-    )
+    return capture(trace(*nanoseconds.items()))
 
 
 def of_truth(name: str) -> ProgramDiff:
@@ -80,8 +61,7 @@ def test_a_short_kernel_may_differ_by_the_clocks_step(old: int, new: int, folded
 
 
 def test_the_pace_of_iterations_is_said_to_be_the_tracers() -> None:
-    programs = wb.Session(Path(__file__).resolve().parents[3] / "tests" / "data" / "programs")
-    found = programs.diff_programs("@train_optimizer-before", "@train_optimizer-after").difference
+    found = of_truth("train_optimizer").difference
     assert beside_words(found).startswith("under the tracer an iteration begins every 45.1 ms")
     by_ncu = replace(found, old=replace(found.old, survey=replace(found.old.survey, way="ncu")))
     assert beside_words(by_ncu).startswith("an iteration begins every 45.1 ms")
@@ -190,12 +170,8 @@ def test_calls_after_a_tuner_are_told_beside_the_whole_program() -> None:
     tried = (32, 64, 128, 256)
     surveys = []
     for blocks in ([(64, 3000)] * 30, [*((n, 900) for n in tried), *[(64, 1000)] * 30]):
-        out = [
-            TracedLaunch("scale", 1, 0, 7, False, at * 5000, at * 5000 + ns, (8, 1, 1), (n, 1, 1))
-            for at, (n, ns) in enumerate(blocks)
-        ]
-        surveys.append(survey_of([Trace(launches=tuple(out), processes=1)], [0.1]))
-    old, new = (replace(program(scale=1), survey=survey) for survey in surveys)
+        surveys.append(trace(*(("scale", ns, n) for n, ns in blocks)))
+    old, new = map(capture, surveys)
     for sides, factor in (((old, new), "3.00× faster"), ((new, old), "3.00× slower")):
         lines = headline(compare_programs(*sides))
         assert any(factor in line for line in lines)

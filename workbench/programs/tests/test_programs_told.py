@@ -106,8 +106,7 @@ def test_there_is_something_to_be_told() -> None:
 @pytest.mark.parametrize("name", ["asian", "fractal", "heat"])
 def test_launches_that_went_the_other_way_tell_nothing(name: str) -> None:
     """The profiles are exchanged: what was looked at closely contradicts the program."""
-    shelf = Shelf(DATA / "programs")
-    old, new = (open_capture(shelf, f"@{name}-{side}") for side in ("before", "after"))
+    old, new = sides(name)
     diff = ProgramDiff(
         Recalled(capture=old.capture, detail=new.detail),
         Recalled(capture=new.capture, detail=old.detail),

@@ -45,8 +45,7 @@ _LOADS = re.compile(r"@import|url\(\s*['\"]?(?!data:|#)", re.IGNORECASE)
 def pack(page: Path, root: Path) -> str:
     """The page of the site `root` as HTML that opens with no network and no other file.
 
-    Raises:
-        UsageError: the page cannot be read, or it needs a file that is not in the site.
+    Raises UsageError: the page cannot be read, or it needs a file that is not in the site.
     """
     try:
         text = page.read_text(encoding="utf-8")

@@ -40,8 +40,7 @@ class ListPage:
     Attributes:
         parts: The versions of each study that the page shows; None: not that study.
 
-    Raises:
-        UsageError: there is no such page.
+    Raises UsageError: there is no such page.
     """
 
     def __init__(self, sizes: Sequence[int], number: int) -> None:

@@ -112,8 +112,7 @@ def _change(old: Transfer, new: Transfer) -> str:
 def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str]) -> Sheet:
     """The chart of one profile, or of an old and a new one, as one table: flows, then places.
 
-    Raises:
-        UsageError: nothing of a profile's memory was counted.
+    Raises UsageError: nothing of a profile's memory was counted.
     """
     sides = []
     for profile, label in zip(profiles, labels, strict=True):

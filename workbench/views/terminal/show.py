@@ -361,10 +361,6 @@ def value_of(readings: Readings, counter: str) -> Number | None:
     return None if isinstance(reading, Missing) else reading.value
 
 
-def _color(share: float) -> str:
-    return "green" if share >= 0.8 else "yellow" if share >= 0.4 else "blue"
-
-
 def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
     """Throughputs as bars: which unit is busiest; in as few columns as it needs with 0."""
     known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
@@ -374,7 +370,8 @@ def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
     table = grid("l", "r", "l")
     for title, value in known:
         share = float(value) / 100.0
-        gauge = Text(bar(share, cells), style=_color(share))
+        color = "green" if share >= 0.8 else "yellow" if share >= 0.4 else "blue"
+        gauge = Text(bar(share, cells), style=color)
         gauge.append("·" * (cells - len(gauge.plain)), style=DIM)
         table.add_row(_(title), quantity(value, "%"), gauge)
     note = _("share of what the chip can sustain") if width else ""

@@ -38,17 +38,19 @@ _GUTTER = "\n  | "
 
 def visible(text: str) -> str:
     """`text` as one line: controls as ``·``, what hides or reorders as ``⟨U+202E⟩``; tabs stay."""
-    return text if text.isprintable() else _pattern(_HIDDEN).sub(_shown, text)
+    return (
+        text
+        if text.isprintable()
+        else _pattern(_HIDDEN).sub(
+            lambda found: "·" if found["control"] else f"⟨U+{ord(found[0]):04X}⟩", text
+        )
+    )
 
 
 @cache
 def _pattern(expression: str) -> re.Pattern[str]:
     # Made when a text needs it: hardly any does, and each takes a millisecond.
     return re.compile(expression)
-
-
-def _shown(match: re.Match[str]) -> str:
-    return "·" if match["control"] else f"⟨U+{ord(match[0]):04X}⟩"
 
 
 def block(text: str) -> str:

@@ -188,6 +188,9 @@ class Drawing:
         row = self._texts[flows[-1].id]
         known = any(flow.amount is not None for flow in flows)
         plural = units.plural("wavefront")
+        # As far as a glance needs it; the table has a share's digits.
+        shares = [x.share for x in flows]
+        rough = [_("under 1%") if x is not None and x < 0.01 else share(x) for x in shares]
         amounts = arrow(row.amounts) if known else _("unknown")
         # Between its lines an arrow is met as well.
         wide, high = across[1] - across[0], down[1] - down[0] + 18
@@ -203,7 +206,7 @@ class Drawing:
             bands=[(whole, "hit"), *bands],
             words=[
                 (left, upper, row.title, ""),
-                (right, upper, arrow(list(map(_rough, flows))), "e s"),
+                (right, upper, arrow(rough), "e s"),
                 (left, lower, amounts.replace(f" {plural}", ""), "b"),
             ],
         )
@@ -264,11 +267,6 @@ class Drawing:
                 parts.append(amount(most))
         said = _(" or ").join(parts)
         return _("The widest arrow stands for {amount}.").format(amount=said) if parts else ""
-
-
-def _rough(flow: Transfer) -> str:
-    """A share of peak as far as a glance needs it; the table has its digits."""
-    return _("under 1%") if flow.share is not None and flow.share < 0.01 else share(flow.share)
 
 
 def _tone(of_peak: float | None) -> str:

@@ -224,10 +224,6 @@ def _join(line: list[Piece], text: str, name: str) -> None:
         line.append((text, name))
 
 
-def _tail(line: str) -> str:
-    return f" … ({len(line):,} characters)" if len(line) > _MAX_LINE else ""
-
-
 @lru_cache(maxsize=32)
 def pieces(text: str, path: str) -> list[list[Piece]]:
     """The lines of a source file as runs of text and class, one list per line of `lines`.
@@ -243,7 +239,7 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
     if len(found) != len(plain):
         found = [[(line, "")] if line else [] for line in plain]
     for line, row in zip(whole, found, strict=True):
-        _join(row, _tail(line), "")
+        _join(row, f" … ({len(line):,} characters)" if len(line) > _MAX_LINE else "", "")
     return found
 
 
