@@ -32,7 +32,14 @@ from workbench.analysis.cause.works import UNITS, change_of, works_of
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.launches import KernelChange, SideBySide, speaking, total_seconds
-from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of_launch, state_seconds
+from workbench.analysis.limits.limit import (
+    FULL,
+    RESOURCES,
+    UNKNOWN,
+    Limit,
+    limit_of_launch,
+    state_seconds,
+)
 from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth, largest, minus, over, times
 from workbench.analysis.plausible import broken
@@ -51,9 +58,8 @@ class Proof(Record, frozen=True):
     """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
 
     `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place, or the share of a pipe that did the same work; where it is the grid, its waves, and so
-    of blocks whose size counts because there are too few of them; where it is instructions, the
-    bytes that moved by more.
+    place, or the share of a pipe that did the same work; where it is the grid, its waves; where it
+    is instructions, the bytes that moved by more.
     """
 
     counter: Delta
@@ -131,7 +137,6 @@ def find_cause(
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)
-    by_size = _by_size(comparison, occupancy)
 
     def place(counter: Delta, way: str) -> Origin:
         return place_of(
@@ -141,7 +146,6 @@ def find_cause(
             time,
             occupancy,
             known=known,
-            by_size=by_size,
             change=counter.delta,
         )
 
@@ -159,8 +163,6 @@ def find_cause(
             where = bounded_in(attribution, old, new) or where
         if h.way == "launch":
             beside = waves_of(comparison)
-        if h.way == "occupancy" and by_size and comparison["theoretical_occupancy"].moved:
-            beside = comparison["waves"]  # why what fits does not count
         if h.way == "wait":
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
@@ -188,12 +190,13 @@ def find_cause(
         proofs = [first, *(each for each in proofs if each is not first)]
     if comparison["duration"].delta is None:
         proofs = _counted(old, comparison, place)
+    running = [side.running for side in sides]
     return Cause(
         proofs=tuple(proofs),
         stalls=_stalls(*sides),
         limit_old=limits[0],
         limit_new=limits[1],
-        active=_active(*sides),
+        active=(running[0].mean, running[1].mean) if UNKNOWN not in running else None,
         room=_room(comparison, occupancy),
         doubts=doubts,
         kernel=kernel,
@@ -362,16 +365,6 @@ def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
     return (sectors, each) if each.moved else (most, most)
 
 
-def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
-    parts = []
-    for side in (old, new):
-        active, cycles = side.value("active_cycles"), side.value("cycles")
-        if not active or not cycles:
-            return None
-        parts.append(min(active / cycles, 1.0))
-    return parts[0], parts[1]
-
-
 #: What decides how many blocks fit on an SM, with the cause that it is of.
 _ROOM = {
     "registers": "registers",
@@ -387,50 +380,15 @@ _AGREE = 0.1
 
 def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
     """What moved occupancy its way; what only changed beside it is no reason of it."""
-    by_size = _by_size(comparison, occupancy)
-    names = ("threads_per_block",) if by_size else tuple(_ROOM)
-    moved = tuple(delta for name in names if (delta := comparison[name]).moved)
+    moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
-    if by_size or not occupancy or way is None:
+    if not occupancy or way is None:
         return moved
-    points = _points(occupancy)
-    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
-
-
-def _points(occupancy: Sequence[OccupancySplit]) -> dict[str, float]:
-    """Points of theoretical occupancy by their cause, of all kernels."""
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
         for cause, amount in split.causes.items():
             points[cause] += amount
-    return points
-
-
-#: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
-_UNFILLED = 0.75
-
-
-def _unfilled(comparison: Comparison) -> bool:
-    """Whether the grid has fewer blocks than fit on the SMs, on both sides."""
-    fit, occupied = comparison["theoretical_occupancy"], comparison["achieved_occupancy"]
-    pairs = ((occupied.old, fit.old), (occupied.new, fit.new))
-    return all(some and most and some <= _UNFILLED * most for some, most in pairs)
-
-
-def _by_size(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> bool:
-    """Whether as many blocks as before were on an SM, and only their size changed.
-
-    Where blocks fill the SMs, what decides how many fit is a matter of the formula: fewer
-    registers may be what would have let twice as many of half the size.
-    """
-    occupied, threads = comparison["achieved_occupancy"], comparison["threads_per_block"]
-    if not (occupied.old and occupied.new and threads.old and threads.new and threads.moved):
-        return False
-    ratio = (occupied.new / occupied.old) / (threads.new / threads.old)
-    if abs(ratio - 1.0) > _AGREE:
-        return False
-    fit = _points(occupancy)["block size"] * (occupied.new - occupied.old) > 0
-    return fit or not occupancy or _unfilled(comparison)
+    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
 
 
 def _side(profile: Profile) -> Behaviour:
