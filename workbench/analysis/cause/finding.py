@@ -41,7 +41,7 @@ from workbench.analysis.limits.limit import (
     state_seconds,
 )
 from workbench.analysis.limits.occupancy import OccupancySplit
-from workbench.analysis.optional import growth, largest, minus, over, times
+from workbench.analysis.optional import growth, minus, over, times
 from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
@@ -58,8 +58,7 @@ class Proof(Record, frozen=True):
     """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
 
     `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place, or the share of a pipe that did the same work; where it is the grid, its waves; where it
-    is instructions, the bytes that moved by more.
+    place, or the share of a pipe that did the same work; where it is the grid, its waves.
     """
 
     counter: Delta
@@ -175,8 +174,6 @@ def find_cause(
         if h.way == "count" and where.link == "hunk":
             dealt = dealt_in(told, comparison, attribution, old, new)
             where = structs.replace(where, dealt=dealt)
-        if told.id == "instructions":
-            beside = _traffic(old, comparison)
         proofs.append(
             Proof(
                 counter=told,
@@ -250,27 +247,6 @@ def _free(counter: Delta, scale: Scale) -> bool:
 
 #: Sectors whose change takes less than this part of the change of the time moved none of it.
 _SECTORS = 0.01
-#: Part of a change that bytes need at the memory's peak to stand beside instructions.
-_CARRIED = 0.25
-
-
-def _traffic(old: Profile, comparison: Comparison) -> Delta | None:
-    """Device memory's bytes, where they moved by more than instructions and took much of it.
-
-    Of a memory that was idle for most of either time they held nothing up; where they moved as
-    instructions did, there was more or less to do.
-    """
-    data, time, count = (comparison[x] for x in ("dram_bytes", "duration", "instructions"))
-    moved, work = growth(data.old, data.new), growth(count.old, count.new)
-    busy = largest(comparison[MEMORY].old, comparison[MEMORY].new)
-    if moved is None or work is None or data.delta is None or not data.moved:
-        return None
-    if busy is not None and busy < _BUSY and abs(moved - work) > _AGREE * abs(moved):
-        return None
-    part = over(Scale(old, comparison).seconds(data.id, data.delta), time.delta)
-    more = moved * work > 0 and abs(moved) > abs(work)
-    return data if more and part is not None and part >= _CARRIED else None
-
 
 #: What occupancy hides explains as much as it from this part of its score on.
 _AS_MUCH = 0.8
@@ -372,10 +348,6 @@ _ROOM = {
     "static_shared": "shared memory",
     "dynamic_shared": "shared memory",
 }
-
-
-#: Two ratios that agree within this part are one.
-_AGREE = 0.1
 
 
 def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
