@@ -261,10 +261,10 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
             times(s.bound("l1_data"), shared_part(s)),
             times(_BY_SHARED, s.part(_SHARED)),
         ),
-        "global_load_requests": _global_bound,
-        "global_load_sectors": _global_bound,
+        "global_load_requests": lambda s: times(_global_bound(s), _own(s, "load")),
+        "global_load_sectors": lambda s: times(_global_bound(s), _own(s, "load")),
         "global_store_sectors": lambda s: largest(
-            _global_bound(s),
+            times(_global_bound(s), _own(s, "store")),
             times(s.bound("l2"), _through(s, "write")),
         ),
         "global_atomics": lambda s: times(s.part(_QUEUES | _LATENCY), _met(s)),
@@ -384,6 +384,12 @@ def _global_bound(side: Behaviour) -> Maybe:
     stage = times(side.bound("l1_data"), minus(1.0, shared_part(side)))
     queues = times(_BY_QUEUE, side.part(_QUEUES))
     return largest(stage, plus(queues, times(_BY_REQUESTS, side.part(_LATENCY))))
+
+
+def _own(side: Behaviour, kind: str) -> Maybe:
+    """Part of the global sectors that loads (or stores) make."""
+    loads, stores = (side.value(f"global_{what}_sectors") for what in ("load", "store"))
+    return over(loads if kind == "load" else stores, plus(loads, stores))
 
 
 def _met(side: Behaviour) -> Maybe:
