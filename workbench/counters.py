@@ -21,7 +21,7 @@ import tomli
 from workbench.errors import UsageError
 from workbench.language import N_, _
 from workbench.model import Launch, Number, Record, Spread
-from workbench.units import quantity
+from workbench.units import inside, quantity
 
 #: The operation in a SASS line: ``@!P0 LDG.E.128 R4, [R2]`` -> ``LDG``.
 _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
@@ -101,8 +101,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
     @property
     def phrase(self) -> str:
         """The title inside of a sentence: ``shared wavefronts``, but ``MIO throttle``."""
-        plain = not self.title[:2].isupper()
-        return self.title[:1].lower() + self.title[1:] if plain else self.title
+        return inside(self.title)
 
     @property
     def line(self) -> str | None:

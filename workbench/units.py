@@ -192,6 +192,11 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def inside(text: str) -> str:
+    """A text as it stands inside of a sentence: an abbreviation keeps its capitals."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+
+
 def faster(speedup: float, more: str | None = None) -> str:
     """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one.
 

@@ -82,21 +82,6 @@ def test_no_hypothesis_says_the_opposite_of_what_happened(
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
 
 
-@pytest.mark.parametrize(("share", "leads"), [(80.0, True), (50.0, False)])
-def test_the_work_of_the_unit_that_limits_both_sides_comes_first(share: float, leads: bool) -> None:
-    """Half of the products, and of the instructions beside them, which explain a little more."""
-    comparison = compared(
-        {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 0.62e-3, INSTRUCTIONS: 0.55e6}
-    )
-    shares = {"tensor": share, "issue": 75.0 - share / 10}
-    sides = [
-        msgspec.structs.replace(side(seconds, shares, {"selected": 1.0}), works={"tensor": work})
-        for seconds, work in ((1e-3, 1e6), (0.62e-3, 0.5e6))
-    ]
-    found = rank(comparison, *sides)
-    assert ((found[0].counter, found[0].way) == ("tensor", "work")) is leads
-
-
 def test_a_wait_of_arithmetic_for_itself_counts_only_where_nothing_else_does() -> None:
     waits = {"dispatch_stall": 0.3, "selected": 0.7}, {"dispatch_stall": 0.125, "selected": 0.875}
     sides = side(1e-3, {}, waits[0]), side(0.8e-3, {}, waits[1])

@@ -75,9 +75,9 @@ def test_a_derived_counter_says_so_and_moves_beyond_its_error() -> None:
 @pytest.mark.parametrize(
     ("unit", "words"),
     [
-        ("sm__pipe_fp64_cycles_active", "Time of the FP64 pipe at its peak rate"),
-        ("lts__t_sectors", "Time of the L2 at its peak rate"),
-        ("l1tex__data_pipe_lsu_wavefronts", "Time of the L1 data stage at its peak rate"),
+        ("sm__pipe_fp64_cycles_active", "Cycles of the FP64 pipe at its peak rate"),
+        ("lts__t_sectors", "Cycles of the L2 at its peak rate"),
+        ("l1tex__data_pipe_lsu_wavefronts", "Cycles of the L1 data stage at its peak rate"),
     ],
 )
 def test_the_work_of_a_full_unit_explains_the_time(unit: str, words: str) -> None:

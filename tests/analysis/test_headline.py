@@ -14,11 +14,12 @@ from workbench.analysis.compare import compare
 from workbench.analysis.launches import side_by_side
 from workbench.analysis.sameness import doubts, headline
 from workbench.analysis.story import Step
-from workbench.model import InstructionTable, Profile
+from workbench.model import InstructionTable, Metric, Profile
 from workbench.views.terminal.console import render
 from workbench.views.terminal.diff import diff_view
 from workbench.views.text.markdown import step_markdown
 
+ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 #: A kernel, its blocks of 256 threads, and its milliseconds.
 Ran = tuple[str, int, float]
 
@@ -123,6 +124,27 @@ def test_a_kernel_of_a_library_beside_ones_own_is_said() -> None:
     old, new = report(*ran("gemm_v1 9 5")), report(*ran("gemm_v2 9 4, ampere_sgemm_128 4 0.5"))
     assert "differs as well: ampere_sgemm_128 (500 µs) came." in told(old, new)
     assert "as well" not in told(old, report(*ran("gemm_v2 9 4, clear 1 0.1")))
+
+
+def test_cause_and_limit_are_those_of_the_kernel_that_changed_most() -> None:
+    """The longest kernel is full of instructions; another one moved, and fills the memory."""
+
+    def side(ms: float) -> Profile:
+        whole = report(("long", 9, 50.0), ("quick", 9, ms), each=2e6)
+        own = {"sm__inst_issued": 98.0}, {"gpu__dram_throughput": 99.0}
+        launches = [
+            replace(
+                x, metrics={**x.metrics, **{f"{n}{ELAPSED}": Metric(v) for n, v in one.items()}}
+            )
+            for x, one in zip(whole.launches, own, strict=True)
+        ]
+        return replace(whole, launches=tuple(launches))
+
+    text = told(side(9.0), side(3.0))
+    assert "The kernel that changed most: quick 9.00 ms → 3.00 ms, 3.00× faster. In it, " in text
+    assert text.endswith("is still device memory, 99%, in quick (5.66% of the time).")
+    same = told(side(9.0), side(9.0))
+    assert same.endswith("is still the issue slots, 98%, in long (84.7% of the time).")
 
 
 launched = st.lists(

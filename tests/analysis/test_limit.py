@@ -65,11 +65,14 @@ def test_units_of_an_sm_are_counted_while_it_is_active() -> None:
     [("sm__inst_issued", FULL, "issue"), ("lts__t_sectors", FULL_L2, "l2")],
 )
 def test_a_unit_below_its_threshold_leaves_a_wait(metric: str, least: float, id_: str) -> None:
-    table = waits(long_scoreboard=900, selected=100)
+    table = waits(long_scoreboard=550, selected=450)
     assert limit(launch({metric: least}, table=table)).id == id_
     below = limit(launch({metric: least - 1}, table=table))
     told = ", beside the L2 at 79%" if id_ == "l2" else ""
-    assert below.words == f"latency: long scoreboard stalls, 90% of warp time{told}"
+    assert below.words == f"latency: long scoreboard stalls, 55% of warp time{told}"
+    # Who waits for one thing nearly always lacks no unit of the SM that is but half busy.
+    found = [limit(launch({metric: share}, table=waits(wait=9, selected=1))) for share in (79, 81)]
+    assert [each.id for each in found] == ["latency", id_]
 
 
 def test_warps_that_issue_or_might_are_no_limit() -> None:
@@ -106,7 +109,7 @@ def test_no_busy_unit_is_left_out(unit: str, share: float) -> None:
         if share > 80
         else (found.id == unit or share < 60 or "76%" in found.words)
     )
-    waited = limit(launch({BUSY[unit]: 70.0}, table=waits(long_scoreboard=500)))
+    waited = limit(launch({BUSY[unit]: 70.0}, table=waits(long_scoreboard=500, selected=400)))
     assert (waited.id == unit) is (unit not in ("l2", "constant", "adu"))
 
 

@@ -110,15 +110,3 @@ def test_as_many_warps_on_fewer_sms_are_no_occupancy_gained() -> None:
     half = structs.replace(busy(), running=Running(mean=0.4))
     for sides in ((side, unknown), (unknown, half)):
         assert "achieved_occupancy" in {one.counter for one in rank(comparison, *sides)}
-
-
-def test_a_mean_of_kernels_is_no_occupancy_gained() -> None:
-    """The kernel that takes most of the time lost warps; a second one now takes more of it."""
-    occupied = "sm__warps_active.avg.pct_of_peak_sustained_active"
-    comparison = compared({DURATION: 1e-3, occupied: 16.0}, {DURATION: 0.8e-3, occupied: 20.0})
-
-    def named(own: float) -> bool:
-        sides = (structs.replace(busy(), occupied=value) for value in (13.6, own))
-        return "achieved_occupancy" in {one.counter for one in rank(comparison, *sides)}
-
-    assert named(17.0) and not named(13.2) and not named(13.6)

@@ -63,7 +63,7 @@ from workbench.errors import InconclusiveError
 from workbench.gpus import Chip, chip_for
 from workbench.language import N_, _, told
 from workbench.model import COMPILER, Number, Profile, Record, Timing
-from workbench.units import faster, points, quantity, relative, several, signed
+from workbench.units import faster, inside, points, quantity, relative, several, signed
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
@@ -129,8 +129,7 @@ class Delta(Record, frozen=True):
     @property
     def phrase(self) -> str:
         """The title inside of a sentence."""
-        plain = not self.title[:2].isupper()
-        return self.title[:1].lower() + self.title[1:] if plain else self.title
+        return inside(self.title)
 
     @property
     def difference(self) -> str:

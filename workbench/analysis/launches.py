@@ -768,9 +768,8 @@ def values_words(change: KernelChange) -> str:
     said = []
     for value in change.values:
         counter = catalog()[value.id]
-        title = counter.title[:1].lower() + counter.title[1:]
         old, new = (quantity(number, counter.unit) for number in (value.old, value.new))
-        said.append(f"{title} {old} → {new}")
+        said.append(f"{counter.phrase} {old} → {new}")
     return f"{change.name}{_(': ')}{listed(said, _VALUES)}" if said else ""
 
 

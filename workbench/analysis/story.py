@@ -68,7 +68,7 @@ from workbench.errors import UsageError
 from workbench.language import _
 from workbench.model import Number, Profile, Record, Timing
 from workbench.specs import Expectation
-from workbench.units import several
+from workbench.units import listed, several
 
 _LANES = "thread_instructions"
 #: Warp states that are named beside a time, those that changed most.
@@ -151,7 +151,7 @@ def explain(
     chapters, rest = choose(attribution, time, doubted)
     unchanged = attribution.sources.same and not any(m.changes for m in attribution.launches)
     occupancy = split_launches(old, new, both.pairs)
-    cause = find_cause(old, new, comparison, attribution, time, occupancy, doubted)
+    cause = find_cause(both, comparison, attribution, time, occupancy, doubted)
     panels = panel_of(old), panel_of(new)
     return Story(
         attribution=attribution,
@@ -174,6 +174,8 @@ def explain(
     )
 
 
+#: Changes of launches that are named beside what is linked to them, and letters of each.
+_CHANGES, _SHORT = 2, 60
 #: From this part of a step's change on, what is linked to no edit is no noise.
 _MUCH = 0.5
 
@@ -222,7 +224,12 @@ def choose(
     less = any(x.certain and x.kind in ("arithmetic", "output", "size") for x in doubted)
     other = next((whose[x.kind] for x in doubted if x.certain and x.kind in whose), "")
 
+    changes = dict.fromkeys(each for match in attribution.launches for each in match.changes)
+    short = [each for each in changes if len(each) <= _SHORT]
+
     def reason(tie: Tie) -> str:
+        if tie.link == "launch" and not tie.symbols:
+            return listed(short, _CHANGES)
         if tie.link != "elsewhere" or tie.note:
             return ""
         if other:

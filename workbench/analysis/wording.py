@@ -23,16 +23,12 @@ from typing import Literal, NamedTuple
 
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
 from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
-from workbench.analysis.cause.hypotheses import WAITS
+from workbench.analysis.cause.hypotheses import HALF, WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.launches import (
-    KernelChange,
-    kernel_words,
-    speaking,
-)
+from workbench.analysis.launches import KernelChange, kernel_words
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.optional import minus, times, total
+from workbench.analysis.optional import Maybe, growth, minus, times, total
 from workbench.analysis.sameness import asides, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL
@@ -42,6 +38,7 @@ from workbench.model import Number, Record
 from workbench.units import (
     capital,
     faster,
+    inside,
     joined,
     lines_named,
     lines_span,
@@ -212,7 +209,8 @@ class Tie(Linked, frozen=True):
     facts: tuple[Fact, ...]
     time: TimePart | None = None
     stalls: tuple[StallDelta, ...] = ()
-    #: Of link ``elsewhere``, what it is where neither a note nor the compiler nor noise is it.
+    #: Of link ``elsewhere``, what it is where neither a note nor the compiler nor noise is it; of
+    #: ``launch``, what changed of it.
     instead: str = ""
 
     @property
@@ -225,7 +223,7 @@ class Tie(Linked, frozen=True):
             return Title(shared, _("linked by"), self.symbols)
         if self.link == "launch":
             became = _(self.note) if self.note in _BECAME else ""
-            return Title(_("linked to the launch"), _("of"), self.symbols, became)
+            return Title(_("linked to the launch"), _("of"), self.symbols, became, self.instead)
         if self.link == "unknown":
             return Title(_("source unknown"), note=self.places)
         return Title(_("unattributed"), why=self.instead or self.elsewhere)
@@ -389,9 +387,7 @@ def tell(
             return joined([head, _speed(comparison)])
         if kinds == {"devices"}:
             return joined([head, _speed(comparison), *_limits(comparison, cause)])
-        one = len(comparison.kernels) == 1  # of several it may be that of one which is the same
-        limit = _limit(cause.limit_old, cause.limit_new) if one else ""
-        return joined([head, precise, comparison.partial, limit])
+        return joined([head, precise, comparison.partial, _limit(cause.limit_old, cause.limit_new)])
     clauses = [
         precise,
         *(words for __, words in asides(cause.doubts)),
@@ -400,18 +396,19 @@ def tell(
         or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
         _set_of_kernels(comparison),
-        _by_kernel(comparison),
+        _by_kernel(cause.kernel),
     ]
     speed = comparison.speed
     alone = comparison.profiler_alone
-    if speed is None or speed.moved or (alone and cause.proofs):
+    if speed is None or speed.moved or cause.kernel is not None or (alone and cause.proofs):
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
             _proof(proof, comparison, attribution.hunks, cause) if proof else _nothing(comparison),
             _second(comparison, cause, attribution.hunks),
-            _stall(cause),
-            "" if unknown or not comparison["duration"].moved else _unexplained(time),
+            _lanes(comparison),
+            _stall(comparison, cause),
+            "" if unknown or not comparison["duration"].moved else _unexplained(time, comparison),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
     return joined(clauses)
@@ -501,15 +498,10 @@ def _unseen(comparison: Comparison) -> str:
     return _("Under the profiler they are equally fast within the noise.")
 
 
-def _by_kernel(comparison: Comparison) -> str:
-    """Of several kernels the one that changed most, where they changed at all together."""
-    if not comparison["duration"].moved:
-        return ""
-    matched = [change for change in comparison.kernels if change.matched]
-    speaker = speaking(comparison.kernels)
-    if len(matched) < 2 or speaker is None or not speaker.moved:
-        return ""
-    return _("The kernel that changed most: {kernel}.").format(kernel=kernel_words(speaker))
+def _by_kernel(kernel: KernelChange | None) -> str:
+    """Of several kernels the one that changed most."""
+    text = _("The kernel that changed most: {kernel}.")
+    return text.format(kernel=kernel_words(kernel)) if kernel is not None else ""
 
 
 #: Kernels that came and went are told where they make this part of the change.
@@ -581,8 +573,18 @@ def _taken(kernel: KernelChange, side: int) -> float | None:
 
 
 def _nothing(comparison: Comparison) -> str:
-    moved = any(delta.moved for delta in comparison.counters if delta.id != "duration")
-    return _("No counter that moved explains it.") if moved and comparison.speed else ""
+    """That nothing explains the time, and the count that went with it and at least as far."""
+    moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
+    speed = comparison.speed
+    if speed is None or not moved:
+        return ""
+    taken = -math.log(speed.speedup)
+    for delta in moved:
+        went = growth(delta.old, delta.new) or 0.0
+        if delta.id in ("instructions", *WAITS) and went * taken >= taken * taken:
+            text = _("No counter that moved explains it; with it, {what} {moved}.")
+            return text.format(what=delta.phrase, moved=_moved(delta))
+    return _("No counter that moved explains it.")
 
 
 def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: Cause) -> str:
@@ -606,16 +608,18 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
             text += _beside(proof.beside)
     # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
     taken = proof.way in ("count", "work", "wait")
-    part = _of_seconds(proof.score, comparison) if taken else proof.score
+    of = cause.kernel or comparison.speed
+    part = _of_seconds(proof.score, of.old_s, of.new_s) if taken and of else proof.score
     partly = _("It explains only part of the time.") if part < _PARTLY else ""
     first = _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
+    if cause.kernel is not None:
+        first = _("In it, {text}").format(text=inside(first))
     return joined([first, _held(proof), partly])
 
 
-def _of_seconds(score: float, comparison: Comparison) -> float:
+def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
     """The part (0-1) of what was gained or lost, of a score, which is a part of its logarithm."""
-    speed = comparison.speed
-    change = abs(math.log(speed.speedup)) if speed is not None else 0.0
+    change = abs(growth(old_s, new_s) or 0.0)
     return math.expm1(-score * change) / math.expm1(-change) if change else score
 
 
@@ -652,11 +656,19 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
         return _also(local, hunks)
     if comparison["duration"].delta is None:
         return _also(rest[0], hunks) if rest else ""
-    if (first.way, *(proof.way for proof in rest[:1])) != ("wait", "occupancy"):
+    if not rest or rest[0].way != "occupancy" or first.way not in ("wait", "count"):
         return ""
     if rest[0].score < first.score:
         return ""
     return _("{text}.").format(text=_occupancy(rest[0], cause))
+
+
+def _lanes(comparison: Comparison) -> str:
+    """Lanes that an instruction keeps busy, where more came with less time, or fewer with more."""
+    lanes, speed = comparison["lanes_per_instruction"], comparison.speed
+    moved = growth(lanes.old, lanes.new) or 0.0
+    with_it = speed is not None and speed.moved and moved * math.log(speed.speedup) > 0
+    return _("{text}.").format(text=_counted(lanes)) if with_it and abs(moved) >= HALF else ""
 
 
 def _also(proof: Proof, hunks: Sequence[Hunk]) -> str:
@@ -715,10 +727,6 @@ def _launch(proof: Proof, cause: Cause) -> str:
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
     because = _(", ").join(_change(delta) for delta in cause.room)
-    if proof.beside is not None:
-        because += _(" in a grid that does not fill the SMs ({waves} waves)").format(
-            waves=quantity(proof.beside.new, "")
-        )
     return _("{text}: {because}").format(text=text, because=because) if because else text
 
 
@@ -790,7 +798,7 @@ def _hunks(numbers: Sequence[int]) -> str:
     return text.format(numbers=listed(list(map(str, numbers))))
 
 
-def _stall(cause: Cause) -> str:
+def _stall(comparison: Comparison, cause: Cause) -> str:
     move = stall_of(cause)
     if move is None or (cause.proofs[0].way == "wait" and cause.proofs[0].counter.id == move.stall):
         return ""
@@ -801,7 +809,11 @@ def _stall(cause: Cause) -> str:
         text = _("Warps spent an estimated {time}, {share} of the change.")
     else:
         text = _("Warps spent an estimated {time}, more than all of the change.")
-    return text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
+    text = text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
+    each = comparison[move.stall]
+    if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:
+        text = joined([text, _("For each instruction they {moved}.").format(moved=_moved(each))])
+    return text
 
 
 def _spent(move: StallMove) -> str:
@@ -811,8 +823,11 @@ def _spent(move: StallMove) -> str:
     return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 
 
-def _unexplained(time: TimeSplit | None) -> str:
-    """The part of the time that is linked to no edit; of whole launches the kernels' rows tell."""
+def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
+    """The part of the time that is linked to no edit, and registers, which the compiler deals.
+
+    Of whole launches the kernels' rows tell.
+    """
     rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
     rest = [part for part in rest if part.note != "no-samples"]
     if time is None or not rest:
@@ -820,8 +835,10 @@ def _unexplained(time: TimeSplit | None) -> str:
     largest = max(rest, key=lambda part: abs(part.delta_s))
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
-    return _("An estimated {time} is not linked to any source change.").format(
-        time=signed(largest.delta_s, "s")
+    registers = comparison["registers"]
+    dealt = abs(growth(registers.old, registers.new) or 0.0) >= _UNEXPLAINED
+    return _("An estimated {time} is not linked to any source change{registers}.").format(
+        time=signed(largest.delta_s, "s"), registers=_beside(registers) if dealt else ""
     )
 
 

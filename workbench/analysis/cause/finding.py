@@ -29,11 +29,19 @@ from workbench.analysis.cause.hypotheses import (
 )
 from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
 from workbench.analysis.cause.works import UNITS, change_of, works_of
-from workbench.analysis.compare import Comparison, Delta
+from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.limits.limit import FULL, RESOURCES, Limit, limit_of, state_seconds
+from workbench.analysis.launches import KernelChange, SideBySide, speaking
+from workbench.analysis.limits.limit import (
+    FULL,
+    RESOURCES,
+    UNKNOWN,
+    Limit,
+    limit_of_launch,
+    state_seconds,
+)
 from workbench.analysis.limits.occupancy import OccupancySplit
-from workbench.analysis.optional import growth, over, times
+from workbench.analysis.optional import growth, minus, over, times
 from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
@@ -42,7 +50,7 @@ from workbench.counters import Missing
 from workbench.gpus import chip_for
 from workbench.model import Profile, Record
 
-#: A warp state that moved by less than this part of the longer time is not told.
+#: A warp state (or kernel) that moved by less than this part of the longer time is not told.
 _STALL = 0.02
 
 
@@ -50,9 +58,7 @@ class Proof(Record, frozen=True):
     """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
 
     `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place, or the share of a pipe that did the same work; where it is the grid, its waves, and so
-    of blocks whose size counts because there are too few of them; where it is instructions, the
-    bytes that moved by more.
+    place, or the share of a pipe that did the same work; where it is the grid, its waves.
     """
 
     counter: Delta
@@ -83,7 +89,8 @@ class StallMove(Record, frozen=True):
 class Cause(Record, frozen=True):
     """Why a step took the time that it took. `proofs` come best first, and may be none.
 
-    `stalls` are the warp states that moved with the time or against it, the most first;
+    `kernel` is the one of several that all of it is said of: see `changed_most`. `stalls` are the
+    warp states that moved with the time or against it, the most first;
     `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
     that SMs were active on both sides; `room` are the resources that changed how many blocks fit
     on an SM.
@@ -99,6 +106,7 @@ class Cause(Record, frozen=True):
     room: tuple[Delta, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     broken: tuple[str, ...] = ()
+    kernel: KernelChange | None = None
 
     @property
     def other_work(self) -> bool:
@@ -112,8 +120,7 @@ class Cause(Record, frozen=True):
 
 
 def find_cause(
-    old: Profile,
-    new: Profile,
+    both: SideBySide,
     comparison: Comparison,
     attribution: Attribution,
     time: TimeSplit | None,
@@ -121,12 +128,19 @@ def find_cause(
     doubts: tuple[Doubt, ...] = (),
 ) -> Cause:
     """Weigh every counter that moved, and find where the best of them moved."""
+    old, new = both.old, both.new
     if wrong := dict.fromkeys((*broken(old), *broken(new))):
         return Cause((), (), None, None, doubts=doubts, broken=tuple(wrong))
+    kernel = changed_most(comparison)
+    limits = _limits(both.each, comparison.kernels, kernel)
+    if kernel is not None and kernel.old is not None and kernel.new is not None:
+        old = structs.replace(old, launches=(both.each[0].launches[kernel.old],))
+        new = structs.replace(new, launches=(both.each[1].launches[kernel.new],))
+        comparison = compare(old, new, force=True, across=True)
+        occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
     hypotheses = rank(comparison, *sides)
-    by_size = _by_size(comparison, occupancy)
 
     def place(counter: Delta, way: str) -> Origin:
         return place_of(
@@ -136,13 +150,14 @@ def find_cause(
             time,
             occupancy,
             known=known,
-            by_size=by_size,
             change=counter.delta,
         )
 
-    proofs = []
+    proofs, scale = [], Scale(old, comparison)
     useless, slight = held_nothing_up(comparison, sides), agreed(comparison)
     for h in hypotheses:
+        if h.way == "count" and _free(comparison[h.counter], scale):
+            continue
         if useless and h.way == "wait":
             continue
         told = delta_of(comparison, h, sides)
@@ -152,8 +167,6 @@ def find_cause(
             where = bounded_in(attribution, old, new) or where
         if h.way == "launch":
             beside = waves_of(comparison)
-        if h.way == "occupancy" and by_size and comparison["theoretical_occupancy"].moved:
-            beside = comparison["waves"]  # why what fits does not count
         if h.way == "wait":
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
@@ -166,8 +179,6 @@ def find_cause(
         if h.way == "count" and where.link == "hunk":
             dealt = dealt_in(told, comparison, attribution, old, new)
             where = structs.replace(where, dealt=dealt)
-        if told.id == "instructions":
-            beside = _traffic(old, comparison)
         proofs.append(
             Proof(
                 counter=told,
@@ -177,50 +188,90 @@ def find_cause(
                 beside=beside,
             )
         )
-    if _hidden(proofs):
-        proofs[:2] = proofs[1::-1]
+    if (first := _hidden(proofs)) is not None:
+        proofs = [first, *(each for each in proofs if each is not first)]
     if comparison["duration"].delta is None:
         proofs = _counted(old, comparison, place)
+    running = [side.running for side in sides]
     return Cause(
         proofs=tuple(proofs),
         stalls=_stalls(*sides),
-        limit_old=limit_of(old),
-        limit_new=limit_of(new),
-        active=_active(*sides),
+        limit_old=limits[0],
+        limit_new=limits[1],
+        active=(running[0].mean, running[1].mean) if UNKNOWN not in running else None,
         room=_room(comparison, occupancy),
         doubts=doubts,
+        kernel=kernel,
     )
 
 
-#: Part of a change that bytes need at the memory's peak to stand beside instructions.
-_CARRIED = 0.25
+#: A kernel that changed by this part of its time is told, or that has this part of the change.
+_MUCH, _MOSTLY = 0.05, 0.5
 
 
-def _traffic(old: Profile, comparison: Comparison) -> Delta | None:
-    """Device memory's bytes, where they moved by more than instructions and took much of it."""
-    data, time, count = (comparison[x] for x in ("dram_bytes", "duration", "instructions"))
-    moved, work = growth(data.old, data.new), growth(count.old, count.new)
-    if moved is None or work is None or data.delta is None or not data.moved:
+def changed_most(comparison: Comparison) -> KernelChange | None:
+    """Of several kernels the one that changed most: by much of its own time, or of the whole's."""
+    kernels, one = comparison.kernels, speaking(comparison.kernels)
+    whole = comparison["duration"].delta
+    if comparison.partial or len(kernels) < 2 or one is None or not one.moved or whole is None:
         return None
-    part = over(Scale(old, comparison).seconds(data.id, data.delta), time.delta)
-    more = moved * work > 0 and abs(moved) > abs(work)
-    return data if more and part is not None and part >= _CARRIED else None
+    moved = abs(one.change_s or 0.0) * (1 if one.rounds else min(one.samples))
+    own = abs(growth(one.old_s, one.new_s) or 0.0)
+    mostly = moved >= _MOSTLY * abs(whole)
+    return one if own >= (_STALL if mostly else _MUCH) else None
 
 
-#: A wait explains as much as what hides it from this part of its score on.
-_AS_MUCH = 0.9
+def _limits(
+    sides: tuple[Profile, Profile], kernels: Sequence[KernelChange], changed: KernelChange | None
+) -> tuple[Limit | None, Limit | None]:
+    """What limits the kernel that changed most, else the one that takes most of the new time.
 
-
-def _hidden(proofs: Sequence[Proof]) -> bool:
-    """Whether occupancy comes first, and next what it hides: a wait that an edit changed as much.
-
-    More warps hide any wait, and the edit says which one it was.
+    Where there are others beside it, the words say which one it is.
     """
-    if len(proofs) < 2 or (proofs[0].way, proofs[1].way) != ("occupancy", "wait"):
-        return False
-    wait = proofs[1]
-    edited = wait.place.link == "hunk" and wait.beside is not None
-    return edited and wait.score >= _AS_MUCH * proofs[0].score
+    there = [kernel for kernel in kernels if kernel.samples[1]]
+    spent = [(kernel.new_s or 0.0) * kernel.samples[1] for kernel in there]
+    compared = [n for n, kernel in enumerate(there) if kernel.new is not None]
+    most = max(compared, key=lambda n: (spent[n], there[n].weight), default=None)
+    one = changed if changed is not None or most is None else there[most]
+    if one is None:
+        return None, None
+    limits = [
+        limit_of_launch(side.launches[at], side.device) if at is not None else None
+        for side, at in zip(sides, (one.old, one.new), strict=True)
+    ]
+    if len(there) > 1 and limits[1] is not None:
+        limits[1] = limits[1].of(one.name_new, over(spent[there.index(one)], sum(spent)))
+    return limits[0], limits[1]
+
+
+def _free(counter: Delta, scale: Scale) -> bool:
+    """Whether it is sectors that the chip would pass in next to none of the time that changed."""
+    taken = over(scale.seconds(counter.id, counter.delta or 0.0), minus(scale.new_s, scale.old_s))
+    return counter.unit == "sector" and taken is not None and abs(taken) < _SECTORS
+
+
+#: Sectors whose change takes less than this part of the change of the time moved none of it.
+_SECTORS = 0.01
+
+#: What occupancy hides explains as much as it from this part of its score on.
+_AS_MUCH = 0.8
+
+
+def _hidden(proofs: Sequence[Proof]) -> Proof | None:
+    """What explains as much as occupancy, where that comes first.
+
+    More warps hide any wait and any work. A wait that an edit changed says which it was; so do
+    counts, of instructions and of another kind together.
+    """
+    if len(proofs) < 2 or proofs[0].way != "occupancy":
+        return None
+    least, rest = _AS_MUCH * proofs[0].score, proofs[1:]
+    edited = rest[0].way == "wait" and rest[0].place.link == "hunk" and rest[0].beside is not None
+    if edited and rest[0].score >= least:
+        return rest[0]
+    best = {each.counter.id == "instructions": each for each in rest[::-1] if each.way == "count"}
+    enough = sum(each.score for each in best.values()) >= least
+    return max(best.values(), key=lambda each: each.score) if enough else None
 
 
 #: Two counts of which neither takes this part of the other's cycles are no matter of balance.
@@ -295,16 +346,6 @@ def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
     return (sectors, each) if each.moved else (most, most)
 
 
-def _active(old: Behaviour, new: Behaviour) -> tuple[float, float] | None:
-    parts = []
-    for side in (old, new):
-        active, cycles = side.value("active_cycles"), side.value("cycles")
-        if not active or not cycles:
-            return None
-        parts.append(min(active / cycles, 1.0))
-    return parts[0], parts[1]
-
-
 #: What decides how many blocks fit on an SM, with the cause that it is of.
 _ROOM = {
     "registers": "registers",
@@ -314,56 +355,17 @@ _ROOM = {
 }
 
 
-#: Two ratios that agree within this part are one.
-_AGREE = 0.1
-
-
 def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
     """What moved occupancy its way; what only changed beside it is no reason of it."""
-    by_size = _by_size(comparison, occupancy)
-    names = ("threads_per_block",) if by_size else tuple(_ROOM)
-    moved = tuple(delta for name in names if (delta := comparison[name]).moved)
+    moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
-    if by_size or not occupancy or way is None:
+    if not occupancy or way is None:
         return moved
-    points = _points(occupancy)
-    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
-
-
-def _points(occupancy: Sequence[OccupancySplit]) -> dict[str, float]:
-    """Points of theoretical occupancy by their cause, of all kernels."""
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
         for cause, amount in split.causes.items():
             points[cause] += amount
-    return points
-
-
-#: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
-_UNFILLED = 0.75
-
-
-def _unfilled(comparison: Comparison) -> bool:
-    """Whether the grid has fewer blocks than fit on the SMs, on both sides."""
-    fit, occupied = comparison["theoretical_occupancy"], comparison["achieved_occupancy"]
-    pairs = ((occupied.old, fit.old), (occupied.new, fit.new))
-    return all(some and most and some <= _UNFILLED * most for some, most in pairs)
-
-
-def _by_size(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> bool:
-    """Whether as many blocks as before were on an SM, and only their size changed.
-
-    Where blocks fill the SMs, what decides how many fit is a matter of the formula: fewer
-    registers may be what would have let twice as many of half the size.
-    """
-    occupied, threads = comparison["achieved_occupancy"], comparison["threads_per_block"]
-    if not (occupied.old and occupied.new and threads.old and threads.new and threads.moved):
-        return False
-    ratio = (occupied.new / occupied.old) / (threads.new / threads.old)
-    if abs(ratio - 1.0) > _AGREE:
-        return False
-    fit = _points(occupancy)["block size"] * (occupied.new - occupied.old) > 0
-    return fit or not occupancy or _unfilled(comparison)
+    return tuple(delta for delta in moved if points[_ROOM[delta.id]] * way > 0)
 
 
 def _side(profile: Profile) -> Behaviour:

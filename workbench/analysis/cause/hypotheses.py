@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import value_of
 from workbench.analysis.cause.works import UNITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
@@ -67,8 +66,6 @@ LEAST = 0.05
 _WAIT_AGAINST_COUNT = 0.5
 #: A wait that fell lets other waits grow in its place: this part of it is taken as a gain.
 _WAIT_IS = 0.6
-#: A unit that limits both sides is named for its work where that explains this part of the best.
-_LEADS = 0.5
 #: A unit below this share of its peak (%) had nothing to do.
 _IDLE = 1.0
 #: A logarithm: a count rose by half, or fell by a third.
@@ -103,7 +100,6 @@ class Behaviour(Record, frozen=True):
     `waits` is None where no warp state was counted; `works` are those of `works_of`.
 
     `roles`: its warps have work of different kinds, as those do that hand registers to others.
-    `occupied`: achieved occupancy (%) of the kernel that takes most of the time;
     `running`: how long its SMs were active.
     """
 
@@ -112,7 +108,6 @@ class Behaviour(Record, frozen=True):
     busy: Mapping[str, Load]
     roles: bool = False
     works: Mapping[str, float] = {}
-    occupied: Maybe = None
     running: Running = UNKNOWN
 
     @property
@@ -153,13 +148,11 @@ def behaviour_of(
         busy[load.resource.id] = load
     texts = launch.instructions.text if launch is not None else ()
     roles = any(_HAND_OVER in text for text in texts)
-    occupied = value_of(launch, "achieved_occupancy") if launch is not None else None
     return Behaviour(
         values=values,
         waits=waits,
         busy=busy,
         roles=roles,
-        occupied=occupied,
         # A sum over kernels would take one that became shorter for SMs that fill more evenly.
         running=running_of(launch) if launch is not None else UNKNOWN,
     )
@@ -179,10 +172,10 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     slight = agreed(comparison)
     if abs(change) < QUIET and not slight:
         return ()
-    full, parts = _full(old, new), _parts(comparison, old, new)
+    parts = _parts(comparison, old, new)
     found = [
         *((d.id, "count", _predicted(part, d.old, d.new)) for d, part in parts if part is not None),
-        *_works(comparison, old, new, full),
+        *_works(comparison, old, new),
         *_machine(comparison, old, new),
         *_waits(old, new, float(duration.old), float(duration.new), _KINDS),
     ]
@@ -201,7 +194,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         for c, way, effect in found
         if c not in absurd
     ]  # fmt: skip
-    counted = max((h.score for h in scored if h.way not in ("wait", "tail")), default=0.0)
+    counted = max((h.score for h in scored if h.way not in ("wait", "tail", "clock")), default=0.0)
     kept = []
     for one in scored:
         # A wait says where the time went, not why: a count that explains it is the better proof.
@@ -222,14 +215,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
             )
             if (score := _believed(effect, counts)) >= LEAST
         ] or _along(parts, counts)
-    best = max((h.score for h in kept), default=0.0)
-
-    def order(one: Hypothesis) -> tuple[bool, float, float]:
-        # Where one unit limits both sides, what it had to do comes before what others had.
-        leads = one.way == "work" and one.counter == full and one.score >= _LEADS * best
-        return not leads, -one.score, -abs(one.effect)
-
-    return tuple(sorted(kept, key=order))
+    return tuple(sorted(kept, key=lambda one: (-one.score, -abs(one.effect))))
 
 
 def agreed(comparison: Comparison) -> bool:
@@ -243,16 +229,6 @@ def agreed(comparison: Comparison) -> bool:
         return False
     outside = math.log(time.new_s / time.old_s)
     return outside * (inside.delta or 0.0) > 0 and abs(outside) < QUIET
-
-
-def _full(old: Behaviour, new: Behaviour) -> str:
-    """The unit of an SM that is the fullest on both sides, and limits both; "" where none does."""
-    names = []
-    for side in (old, new):
-        inside = [load for load in side.busy.values() if load.resource.inside]
-        most = max(inside, key=lambda load: load.active, default=None)
-        names.append(most.resource.id if most is not None and most.full else "")
-    return names[0] if names[0] == names[1] else ""
 
 
 def _believed(effect: float, change: float) -> float:
@@ -323,17 +299,16 @@ def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothes
         ratio = growth(delta.old, delta.new)
         effect = ratio if ratio is not None else math.copysign(math.inf, delta.delta or 0.0)
         least = HALF if part is not None else min(HALF, abs(change) / 2)
-        if effect * change > 0 and abs(effect) >= least:
+        # A unit that is known to be idle held nothing up; of instructions each may be waited for.
+        idle = part == 0.0 and delta.id != "instructions"
+        if effect * change > 0 and abs(effect) >= least and not idle:
             score = _believed(effect, change) if part is None and ratio is not None else 0.0
             found.append(Hypothesis(delta.id, "count", effect, max(score, LEAST)))
     return found
 
 
-def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) -> list[_Found]:
-    """What units did, by their shares of peak, where no count says it: also from or to nothing.
-
-    One that limits both sides binds as much of the time as it is busy, if no more.
-    """
+def _works(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Found]:
+    """What units did, by their shares of peak, where no count says it: also from or to nothing."""
     out: list[_Found] = []
     for name, unit in UNITS.items():
         before, after = old.works.get(name), new.works.get(name)
@@ -345,10 +320,7 @@ def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) ->
         if before == after or (ratio is not None and abs(ratio) < DERIVED_NOISE):
             continue
         slower = old if after < before else new
-        bound = slower.bound(name)
-        if name == full:
-            bound = largest(bound, over(slower.share(name), 100.0))
-        bound = times(slower.running.busiest, bound)
+        bound = times(slower.running.busiest, slower.bound(name))
         if bound is not None:
             out.append((name, "work", _predicted(bound, before, after)))
     return out
@@ -468,18 +440,14 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     """Logarithm of the ratio of occupancies, where that may be a cause; else 0.
 
     Warps that copy for the others hide nothing by being more. Where the grid changed and as many
-    blocks fit as before, more warps are how the grid came. Of several kernels it is a mean, which
-    moves with their parts of the time: then the main one's own must have gone that way. And as
-    many warps that share fewer SMs are no more warps on the chip.
+    blocks fit as before, more warps are how the grid came. And as many warps that share fewer SMs
+    are no more warps on the chip.
     """
     fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy")
     same = comparison["blocks"].moved and fit.old is not None and not fit.moved
     moved = comparison["achieved_occupancy"].moved
     if ratio is None or not moved or old.roles != new.roles or same:
         return 0.0
-    own = growth(old.occupied, new.occupied)
-    if own is not None:
-        ratio = own if own * ratio > 0 and abs(own) >= QUIET else 0.0
     if UNKNOWN in (old.running, new.running):
         return ratio
     spread = math.log((1.0 - new.running.uneven) / (1.0 - old.running.uneven))

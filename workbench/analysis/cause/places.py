@@ -112,14 +112,13 @@ def place_of(
     occupancy: Sequence[OccupancySplit],
     *,
     known: bool = True,
-    by_size: bool = False,
     change: Number | None = None,
 ) -> Origin:
     """Where a hypothesis' counter moved.
 
     `way` is what the hypothesis speaks of, `attribution` the split of the line counters, `time`
     that of the duration, `occupancy` has its causes, kernel by kernel. `known`: both sources' text
-    is known. `by_size`: occupancy moved with the size of a block alone. `change` is what the
+    is known. `change` is what the
     counter moved by: lines that moved the other way do not stand for it.
     """
     if not known:
@@ -127,7 +126,7 @@ def place_of(
     code = [hunk for hunk in attribution.hunks if hunk.kind in ("code", "moved")]
     if way == "clock":
         return Origin(link="elsewhere")
-    if way == "launch" or (way == "occupancy" and by_size):
+    if way == "launch":
         return Origin(link="launch")
     if way == "occupancy":
         return _of_occupancy(attribution, occupancy)

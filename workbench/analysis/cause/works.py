@@ -51,7 +51,7 @@ def change_of(resource: str, old: float, new: float, moved: bool) -> Delta:
     """The work of a unit on both sides, as a counter that was derived."""
     unit = UNITS[resource]
     known = catalog()[unit.counter or _SHOWN]
-    its, their = _("Time of {unit} at its peak rate"), _("Time of {unit} at their peak rate")
+    its, their = _("Cycles of {unit} at its peak rate"), _("Cycles of {unit} at their peak rate")
     return Delta(
         id=known.id,
         title=(their if unit.named.endswith("s") else its).format(unit=unit.title),

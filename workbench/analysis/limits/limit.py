@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.optional import largest, over, times
 from workbench.analysis.plausible import broken
@@ -23,7 +25,7 @@ from workbench.counters import Counter, catalog, line_metric
 from workbench.gpus import WARP_SIZE, chip_for, of_all_chips
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number, Profile, Record, line_counters
-from workbench.units import several
+from workbench.units import quantity, several
 
 # --- Why warps waited: shares of warp time by state, per launch and per source line --------------
 #
@@ -352,6 +354,10 @@ _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
 #: From this part of the barrier samples on, it is barriers that warps wait at.
 _AT_BARRIERS = 0.5
+#: Where warps stand for so much of their time in one state that is no queue for a unit, a unit of
+#: the SM below `_BOTTLENECK` is not what they lack.
+_LATENT = 0.6
+_FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
 #: what ncu's rules call a bottleneck. From `_MUCH` on it is told beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
@@ -403,7 +409,8 @@ class Limit(Record, frozen=True):
     """What limits one side. `share` is in % of the resource's peak, or of the warps' time.
 
     `names` is what the words name beside the resource: the warp state of a latency, the blocks
-    and SMs of a grid that is too small. Empty where the resource says all.
+    and SMs of a grid that is too small. Empty where the resource says all. `kernel` is the one of
+    several that it limits.
     """
 
     id: ResourceId
@@ -411,6 +418,15 @@ class Limit(Record, frozen=True):
     share: float
     others: tuple[Load, ...] = ()
     names: tuple[str | int, ...] = ()
+    kernel: str = ""
+
+    def of(self, kernel: str, part: float | None) -> Limit:
+        """The limit of one kernel of several, which takes a part (0-1) of the time."""
+        words = _("{words}, in {kernel}").format(words=self.words, kernel=kernel)
+        if part:
+            share = quantity(100 * part, "%")
+            words = _("{words} ({share} of the time)").format(words=words, share=share)
+        return structs.replace(self, words=words, kernel=kernel)
 
     def when(self, before: Limit | None) -> Literal["still ", "now ", ""]:
         """``still`` where the side before was limited by the same, whatever its share.
@@ -458,15 +474,17 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     busy = loads(launch)
     waited = _waits(launch, _MEMORY)
     queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
-    full = tuple(
-        load
-        for load in busy
-        if load.full
-        and (
-            load.active >= _BOTTLENECK
-            or (queued if load.resource.id in _QUEUED else waited or load.resource.inside)
-        )
-    )
+    first = breakdown(launch).top
+    latent = first is not None and first.share > _LATENT and first.state.id not in _FOR_UNITS
+
+    def limits(load: Load) -> bool:
+        if not load.full or load.active >= _BOTTLENECK:
+            return load.full
+        if load.resource.id in _QUEUED:
+            return queued and not latent
+        return not latent if load.resource.inside else waited
+
+    full = tuple(filter(limits, busy))
     if queued and not waited and any(load.resource.id in _QUEUED for load in full):
         # A memory that no warp waits for stands behind what warps do queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
@@ -477,7 +495,8 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
             share=share
         )
         return Limit(id="launch", words=words, share=share, others=full)
-    if grid is not None:
+    # What is shared by all SMs may be full although some of them are idle.
+    if grid is not None and all(load.resource.inside for load in full):
         return grid
     if full:
         best = full[0]
