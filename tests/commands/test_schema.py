@@ -104,7 +104,7 @@ def test_times_and_verdicts(cli: Cli, stand_in: Callable[[str], None]) -> None:
     ("words", "code", "said"),
     [
         (["diff", "v2", "v9"], 2, "no version"),
-        (["diff", "v2"], 2, "compares two"),
+        (["diff", "x.ncu-rep"], 2, "compares two"),
         (["diff"], 2, "Missing argument"),
         (["show", "none.ncu-rep"], 2, "none.ncu-rep"),
         (["nothing"], 2, "No such command"),
