@@ -194,7 +194,7 @@ def test_a_version_makes_one_texture_object_for_each_buffer(
     monkeypatch.setattr(bench, "DeviceTexture", Made)
     version: Any = object.__new__(bench.CudaVersion)
     version._session = SimpleNamespace(stream=SimpleNamespace(handle=7))
-    version._textures = {}
+    version.textures = {}
     argument = TextureArg(buffer="x", texture=Texture("float32", (8, 4)), where="v0.cu:3")
 
     def handle(address: int, size: int = 32) -> ScalarArg:

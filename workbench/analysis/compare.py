@@ -22,11 +22,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from workbench.analysis.aggregate import (
-    Combined,
-    LaunchPair,
-    combine,
-)
+from workbench.analysis.aggregate import Combined, LaunchPair, combine
 from workbench.analysis.launches import (
     KernelChange,
     kernel_changes,
@@ -266,7 +262,8 @@ def compare(
         before = {**before, **of_no_pair()}
         after = {**after, **of_no_pair()}
     for name, values in zip(names, (before, after), strict=True):
-        broken = [key for key, value in values.items() if _is_nan(value)]
+        missing = [(key, value) for key, value in values.items() if isinstance(value, Missing)]
+        broken = [key for key, value in missing if "NaN" in value.reason]
         if broken:
             shown = ", ".join(broken[:4]) + (" …" if len(broken) > 4 else "")
             number = several(len(broken), "NaN counter")
@@ -390,10 +387,6 @@ def _major(profile: Profile) -> str:
 
 def _seed(profile: Profile) -> str:
     return "" if profile.verification is None else str(profile.verification.seed)
-
-
-def _is_nan(value: Combined | Missing) -> bool:
-    return isinstance(value, Missing) and "NaN" in value.reason
 
 
 def _warnings(

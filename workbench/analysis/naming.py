@@ -65,7 +65,9 @@ def _told(
     for name, launch in zip(names, launches, strict=True):
         told.setdefault(name, set()).add(known(launch))
     return [
-        more(name, launch) if len(told[name]) > 1 else _named(name, launch)
+        (more if len(told[name]) > 1 else _with_arguments)(name, launch)
+        if len(told[name]) > 1 or name.lower() in _EMPTY
+        else name
         for name, launch in zip(names, launches, strict=True)
     ]
 
@@ -89,10 +91,6 @@ def distinctions(signatures: Sequence[str]) -> list[str]:
             left = rest
         out.append(", ".join(sorted(chosen, key=words[n].index)))
     return out
-
-
-def _named(name: str, launch: Launch) -> str:
-    return _with_arguments(name, launch) if name.lower() in _EMPTY else name
 
 
 def _with_arguments(name: str, launch: Launch) -> str:

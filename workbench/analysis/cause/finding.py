@@ -140,18 +140,11 @@ def find_cause(
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
-    hypotheses = rank(comparison, *sides)
+    hypotheses, room = rank(comparison, *sides), _room(comparison, occupancy)
 
     def place(counter: Delta, way: str) -> Origin:
-        return place_of(
-            counter.id,
-            way,
-            attribution,
-            time,
-            occupancy,
-            known=known,
-            change=counter.delta,
-        )
+        at = attribution, time, occupancy
+        return place_of(counter.id, way, *at, known=known, change=counter.delta)
 
     proofs, scale = [], Scale(old, comparison)
     useless, slight = held_nothing_up(comparison, sides), agreed(comparison)
@@ -163,7 +156,9 @@ def find_cause(
         told = delta_of(comparison, h, sides)
         where = place(told, h.way)
         beside = None
-        if h.way == "occupancy" and where.link == "compiler":
+        if h.way == "occupancy" and _unfilled(comparison):
+            where, beside = Origin(link="launch"), comparison["waves"] if room else None
+        elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
         if h.way == "launch":
             beside = waves_of(comparison)
@@ -179,15 +174,7 @@ def find_cause(
         if h.way == "count" and where.link == "hunk":
             dealt = dealt_in(told, comparison, attribution, old, new)
             where = structs.replace(where, dealt=dealt)
-        proofs.append(
-            Proof(
-                counter=told,
-                place=where,
-                way=h.way,
-                score=h.score,
-                beside=beside,
-            )
-        )
+        proofs.append(Proof(counter=told, place=where, way=h.way, score=h.score, beside=beside))
     if (first := _hidden(proofs)) is not None:
         proofs = [first, *(each for each in proofs if each is not first)]
     if comparison["duration"].delta is None:
@@ -199,7 +186,7 @@ def find_cause(
         limit_old=limits[0],
         limit_new=limits[1],
         active=(running[0].mean, running[1].mean) if UNKNOWN not in running else None,
-        room=_room(comparison, occupancy),
+        room=room,
         doubts=doubts,
         kernel=kernel,
     )
@@ -355,12 +342,25 @@ _ROOM = {
 }
 
 
+#: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
+_UNFILLED = 0.75
+
+
+def _unfilled(comparison: Comparison) -> bool:
+    """Whether the grid has fewer blocks than fit on the SMs, on both sides."""
+    fit, occupied = comparison["theoretical_occupancy"], comparison["achieved_occupancy"]
+    pairs = ((occupied.old, fit.old), (occupied.new, fit.new))
+    return all(some and most and some <= _UNFILLED * most for some, most in pairs)
+
+
 def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
     """What moved occupancy its way; what only changed beside it is no reason of it."""
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:
         return moved
+    if _unfilled(comparison):  # as many blocks as before, of another size
+        return tuple(x for x in moved if x.id == "threads_per_block" and (x.delta or 0) * way > 0)
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
         for cause, amount in split.causes.items():

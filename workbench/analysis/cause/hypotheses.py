@@ -30,6 +30,8 @@ from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
 from workbench.language import _
 from workbench.model import Launch, Record
 
+#: A unit that limits both sides is named for its work where that explains this part of the best.
+_LEADS = 0.5
 #: Warp states in which a warp works, or waits for what its own arithmetic takes.
 _WORKS = frozenset(
     {"selected", "wait_stall", "dispatch_stall", "no_instruction", "branch_resolving", "imc_miss"}
@@ -172,10 +174,10 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     slight = agreed(comparison)
     if abs(change) < QUIET and not slight:
         return ()
-    parts = _parts(comparison, old, new)
+    full, parts = _full(old, new), _parts(comparison, old, new)
     found = [
         *((d.id, "count", _predicted(part, d.old, d.new)) for d, part in parts if part is not None),
-        *_works(comparison, old, new),
+        *_works(comparison, old, new, full),
         *_machine(comparison, old, new),
         *_waits(old, new, float(duration.old), float(duration.new), _KINDS),
     ]
@@ -215,7 +217,20 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
             )
             if (score := _believed(effect, counts)) >= LEAST
         ] or _along(parts, counts)
-    return tuple(sorted(kept, key=lambda one: (-one.score, -abs(one.effect))))
+    # Where one unit limits both sides, what it had to do comes before what others had.
+    lead = _LEADS * max((h.score for h in kept), default=0.0)
+    first = next(
+        (h for h in kept if (h.way, h.counter) == ("work", full) and h.score >= lead), None
+    )
+    return tuple(sorted(kept, key=lambda h: (h is not first, -h.score, -abs(h.effect))))
+
+
+def _full(old: Behaviour, new: Behaviour) -> str:
+    """The unit of an SM that is the fullest on both sides, and limits both; "" where none does."""
+    inside = [[load for load in side.busy.values() if load.resource.inside] for side in (old, new)]
+    most = [max(loads, key=lambda load: load.active, default=None) for loads in inside]
+    names = {load.resource.id if load is not None and load.full else "" for load in most}
+    return names.pop() if len(names) == 1 else ""
 
 
 def agreed(comparison: Comparison) -> bool:
@@ -258,14 +273,12 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
     bound: dict[str, Callable[[Behaviour], Maybe]] = {
         "instructions": _issue_bound,
         "shared_wavefronts": lambda s: largest(
-            times(s.bound("l1_data"), shared_part(s)),
-            times(_BY_SHARED, s.part(_SHARED)),
+            times(s.bound("l1_data"), shared_part(s)), times(_BY_SHARED, s.part(_SHARED))
         ),
         "global_load_requests": lambda s: times(_global_bound(s), _own(s, "load")),
         "global_load_sectors": lambda s: times(_global_bound(s), _own(s, "load")),
         "global_store_sectors": lambda s: largest(
-            times(_global_bound(s), _own(s, "store")),
-            times(s.bound("l2"), _through(s, "write")),
+            times(_global_bound(s), _own(s, "store")), times(s.bound("l2"), _through(s, "write"))
         ),
         "global_atomics": lambda s: times(s.part(_QUEUES | _LATENCY), _met(s)),
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
@@ -307,8 +320,11 @@ def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothes
     return found
 
 
-def _works(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Found]:
-    """What units did, by their shares of peak, where no count says it: also from or to nothing."""
+def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) -> list[_Found]:
+    """What units did, by their shares of peak, where no count says it: also from or to nothing.
+
+    One that limits both sides (`full`) binds as much of the time as it is busy, if no more.
+    """
     out: list[_Found] = []
     for name, unit in UNITS.items():
         before, after = old.works.get(name), new.works.get(name)
@@ -320,7 +336,8 @@ def _works(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Foun
         if before == after or (ratio is not None and abs(ratio) < DERIVED_NOISE):
             continue
         slower = old if after < before else new
-        bound = times(slower.running.busiest, slower.bound(name))
+        busy = over(slower.share(name), 100.0) if name == full else None
+        bound = times(slower.running.busiest, largest(slower.bound(name), busy))
         if bound is not None:
             out.append((name, "work", _predicted(bound, before, after)))
     return out
@@ -494,8 +511,7 @@ def _idle(old: Behaviour, new: Behaviour) -> Maybe:
     if UNKNOWN in (before, after):
         return None
     return _less(
-        math.log(before.mean / after.mean),
-        math.log((1.0 - before.uneven) / (1.0 - after.uneven)),
+        math.log(before.mean / after.mean), math.log((1.0 - before.uneven) / (1.0 - after.uneven))
     )
 
 

@@ -473,7 +473,9 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     """What limits one launch."""
     busy = loads(launch)
     waited = _waits(launch, _MEMORY)
-    queued = _waits(launch, _QUEUES | ({"long_scoreboard"} if _loads(launch) else frozenset()))
+    # Where warps load nothing themselves, the copy engine is no queue of theirs.
+    own = {"long_scoreboard"} if value_of(launch, "global_load_requests") != 0 else set[str]()
+    queued = _waits(launch, _QUEUES | own)
     first = breakdown(launch).top
     latent = first is not None and first.share > _LATENT and first.state.id not in _FOR_UNITS
 
@@ -514,11 +516,6 @@ def _waits(launch: Launch, states: frozenset[str]) -> bool:
     """
     shares = breakdown(launch).shares
     return not shares or sum(s.share for s in shares if s.state.id in states) >= _WAITED
-
-
-def _loads(launch: Launch) -> bool:
-    """Whether warps load from global memory themselves; the copy engine is no queue of theirs."""
-    return value_of(launch, "global_load_requests") != 0
 
 
 def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:

@@ -488,7 +488,8 @@ def pair_files(
                 pairs.append((a, b))
                 del left[a], right[b]
 
-    paths = [[_parts(source.path) for source in side] for side in (before, after)]
+    # Reports of Windows have backslashes.
+    paths = [[s.path.replace("\\", "/").split("/") for s in side] for side in (before, after)]
     by_name: dict[str, list[int]] = {}
     for b, path in enumerate(paths[1]):
         by_name.setdefault(path[-1], []).append(b)
@@ -514,11 +515,6 @@ def pair_files(
 _SAME_FILE = 0.5
 #: Pairs of files that are compared by content; beyond, names alone decide.
 _COMPARED = 400
-
-
-def _parts(path: str) -> list[str]:
-    """A path's parts; reports of Windows have backslashes."""
-    return path.replace("\\", "/").split("/")
 
 
 def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
