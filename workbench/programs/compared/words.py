@@ -503,9 +503,11 @@ def share_words(difference: ProgramDifference, row: Change) -> str:
         return _("{share} of the change").format(share=quantity(100 * share, "%"))
     if not kernels.moved:
         return ""
+    own = quantity(100 * (after - before) / kernels.change_s.value, "%")
+    if not 0 < share < 1.005:  # copies went the other way
+        return _("{share} of the kernels' change").format(share=own)
     return _("{before} of the kernels' change, {share} of all of it").format(
-        before=quantity(100 * (after - before) / kernels.change_s.value, "%"),
-        share=quantity(100 * share, "%"),
+        before=own, share=quantity(100 * share, "%")
     )
 
 
