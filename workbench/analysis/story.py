@@ -47,6 +47,7 @@ from workbench.analysis.limits.headroom import Panel, panel_of, score_ways
 from workbench.analysis.limits.occupancy import OccupancySplit, split_launches
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.sameness import Doubt, doubts
+from workbench.analysis.sentence import Stop, strip, tell
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
 from workbench.analysis.wording import (
@@ -57,10 +58,7 @@ from workbench.analysis.wording import (
     LeftOut,
     LinkedLine,
     Passage,
-    Stop,
     Tie,
-    strip,
-    tell,
     tellable,
 )
 from workbench.counters import catalog
