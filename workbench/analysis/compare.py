@@ -23,7 +23,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import Combined, LaunchPair, combine
-from workbench.analysis.kernel_changes import (
+from workbench.analysis.kernels import (
     KernelChange,
     kernel_changes,
     launch_words,

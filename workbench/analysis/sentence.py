@@ -19,7 +19,7 @@ from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is
 from workbench.analysis.cause.hypotheses import HALF, WAITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.kernel_changes import KernelChange, kernel_words
+from workbench.analysis.kernels import KernelChange, kernel_words
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
 from workbench.analysis.optional import Maybe, growth, minus, times, total
 from workbench.analysis.sameness import asides, headline, precision_words

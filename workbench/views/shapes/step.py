@@ -7,7 +7,7 @@ from typing import Literal
 from workbench.analysis.attribution import LineShare
 from workbench.analysis.duration import CodeLine, WaitPath
 from workbench.analysis.expectations import Score
-from workbench.analysis.kernel_changes import KernelValue
+from workbench.analysis.kernels import KernelValue
 from workbench.analysis.listing import CodeSide, StandIn
 from workbench.analysis.sentence import Stop
 from workbench.analysis.times.timing import TimeChange

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.kernel_changes import KERNELS_HEAD, kernel_rows
+from workbench.analysis.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.sentence import line
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of
