@@ -29,15 +29,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from workbench.analysis.attribution import (
-    Attribution,
-    CounterSplit,
-    LineShare,
-    Part,
-    PartKey,
-    Placing,
-    attribute,
-)
+from workbench.analysis.attribution import Attribution, CounterSplit, LineShare, Part, attribute
 from workbench.analysis.cause.finding import Cause, find_cause
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimePart, TimeSplit, split_time
@@ -46,7 +38,9 @@ from workbench.analysis.launches import side_by_side
 from workbench.analysis.limits.headroom import Panel, panel_of, score_ways
 from workbench.analysis.limits.occupancy import OccupancySplit, split_launches
 from workbench.analysis.listing import HunkCode, hunk_codes
+from workbench.analysis.placing import PartKey, Placing
 from workbench.analysis.sameness import Doubt, doubts
+from workbench.analysis.sentence import Stop, strip, tell
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import TELLING, WELL, Scale, most_moved, ranked
 from workbench.analysis.wording import (
@@ -57,10 +51,7 @@ from workbench.analysis.wording import (
     LeftOut,
     LinkedLine,
     Passage,
-    Stop,
     Tie,
-    strip,
-    tell,
     tellable,
 )
 from workbench.counters import catalog

@@ -21,13 +21,12 @@ from workbench.programs.compared.iterations import tuning_words
 from workbench.programs.compared.program import (
     Change,
     ClassChange,
-    KernelStep,
     ProgramDifference,
     WorkChange,
     total,
-    weighs,
 )
 from workbench.programs.compared.skew import RankTime, rank_times, skew_words
+from workbench.programs.compared.steps import KernelStep, weighs
 from workbench.units import (
     count,
     digits3,
