@@ -51,7 +51,7 @@ PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 
 
 class PartKey(NamedTuple):
-    """What makes a part one part.
+    """The key of a part.
 
     `hunks` are those that it is linked to: several where each links its lines equally
     closely, so that the part is theirs together. `symbol` is the name that links it, or the
@@ -115,7 +115,7 @@ def _differing(one: str, other: str) -> tuple[str, str]:
 
 
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
-    """What differs between two launches apart from the code, in words."""
+    """Differences of two launches apart from the code, in words."""
     out = []
     for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
         if x != y:
@@ -308,14 +308,14 @@ class Placing:
         return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
 
     def _unknown(self, a: Line | None, b: Line | None) -> bool:
-        """Whether no text shows the line: then nobody can say that it did not change."""
+        """True if no text shows the line: then it may have changed."""
         return any(
             -1 in unknown or (line is not None and line[0] in unknown)
             for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))
         )
 
     def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
-        """Whether an unmatched launch did this work besides the others, not instead of them."""
+        """True if an unmatched launch did this work besides the others, not instead of them."""
         was = a in self.covered["old"], a in self.covered["removed"]
         now = b in self.covered["new"], b in self.covered["added"]
         return (now[0] or not any(was)) if side else (was[0] or not any(now))
@@ -373,7 +373,7 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-#: What is said of an amount that is linked to no change.
+#: Note -> the reason for an amount that is linked to no change.
 _ELSEWHERE = {
     "no-line": N_("instructions of no source line"),
     "no-samples": N_("launches too short for a warp sample"),
@@ -382,12 +382,12 @@ _ELSEWHERE = {
 
 
 class Linked(Record, frozen=True):
-    """What a part is linked to.
+    """The link of a part to edits.
 
-    `hunks` are several where each of them links the part's lines equally closely: then it
-    is one part, of all of them together. `symbols` are the names that link it, several
-    where they link a line equally, the heaviest first; of link ``launch`` the kernel that
-    was added or removed. `note` says what is special, e.g. ``no-line``.
+    If several `hunks` link the part's lines equally closely, it is one part of all of them.
+    `symbols` are the names that link it, several where they link a line equally, the heaviest
+    first; for the link ``launch`` the kernel that was added or removed. `note` names a special
+    case, e.g. ``no-line``.
     """
 
     link: PartLink
@@ -397,13 +397,13 @@ class Linked(Record, frozen=True):
 
     @property
     def key(self) -> PartKey:
-        """What makes the part the same one in every counter and in the time."""
+        """The key by which every counter and the time know the part."""
         symbol = self.symbol if len(self.hunks) < 2 else None
         return PartKey(self.link, self.hunks, symbol or "", self.note)
 
     @property
     def elsewhere(self) -> str:
-        """Why it may have changed, where it is linked to no edit: by its `note`."""
+        """A possible reason of a change that is linked to no edit, by its `note`."""
         return _(_ELSEWHERE.get(self.note, N_("the compiler, or noise")))
 
     @property
@@ -441,7 +441,7 @@ class Linked(Record, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """Whether several hunks or names link it, and nothing tells them apart."""
+        """True if several hunks or names link it equally."""
         return len(self.hunks) > 1 or len(self.symbols) > 1
 
 
@@ -475,14 +475,14 @@ class CounterSplit(Record, frozen=True):
 
     @property
     def chip_gap(self) -> Number | None:
-        """How far the chip's own change is from the lines' (None: unknown)."""
+        """The chip's own change less the lines' (None: unknown)."""
         if self.chip_old is None or self.chip_new is None:
             return None
         return (self.chip_new - self.chip_old) - self.delta
 
 
 class LaunchMatch(Record, frozen=True):
-    """How a launch of one side found (or did not find) its partner, and what differs."""
+    """A launch of one side, the way its partner was found (if it was), and their differences."""
 
     old: str
     new: str
@@ -577,7 +577,7 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
 
 
 def _readable(profile: Profile) -> bool:
-    """Whether all machine code is SASS whose opcodes are known (an emulator's PTX is not)."""
+    """True if all machine code is SASS with known opcodes (an emulator's PTX is not)."""
     return all(map(_is_readable, profile.launches))
 
 

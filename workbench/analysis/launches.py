@@ -51,7 +51,7 @@ from workbench.model import (
 )
 from workbench.units import faster, listed, quantity
 
-#: What a launch of one configuration has in common, besides grid, block and dynamic memory.
+#: Metrics that launches of one configuration share, besides grid, block and dynamic memory.
 _FIXED = (
     "launch__cluster_dim_x",
     "launch__cluster_dim_y",
@@ -238,7 +238,7 @@ def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
 
 
 def _unsteady(launch: Launch) -> bool:
-    """Whether samples differ by more than noise: they may have other arguments."""
+    """True if samples differ by more than noise: they may have other arguments."""
     duration = catalog()["duration"]
     found = spread(launch, duration)
     return found is not None and left_noise(duration, found.low, found.high)
@@ -365,7 +365,7 @@ def _one_class(first: Launch, launch: Launch) -> bool:
 
 
 def _one_code(a: Launch, b: Launch) -> bool:
-    """Whether two tables show one machine code, each perhaps without what never ran."""
+    """True if two tables show one machine code; each may lack instructions that never ran."""
     one, other = a.instructions, b.instructions
     if one.address == other.address:
         return one.text == other.text
@@ -504,7 +504,7 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 # kernels that correspond, and where several do, one pair speaks for the comparison: see
 # `speaking`.
 
-#: Why registers and the like are missing where several launches have no partner.
+#: The reason why registers and the like are missing where several launches have no partner.
 NO_PAIR = "it is of one kernel, and no kernel is on both sides"
 #: Values of one kernel that are.
 _VALUES = 6
@@ -544,7 +544,7 @@ class KernelChange(Record, frozen=True):
 
     @property
     def matched(self) -> bool:
-        """Whether both sides have it."""
+        """True if both sides have it."""
         return self.old is not None and self.new is not None
 
     @property
@@ -555,7 +555,7 @@ class KernelChange(Record, frozen=True):
 
     @property
     def uneven(self) -> bool:
-        """Whether one side ran it more often, and only as many launches are compared."""
+        """True if one side ran it more often, so that only as many launches are compared."""
         return self.matched and not self.rounds and self.samples[0] != self.samples[1]
 
     @property
@@ -613,7 +613,7 @@ def _sides_named(names: tuple[str, str], a: Launch | None, b: Launch | None) -> 
 
 
 def _loads(launches: Sequence[Launch | None]) -> list[float]:
-    """How much each launch is, as often as it ran."""
+    """The weight of each launch, times its runs."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
     return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]
@@ -687,7 +687,7 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
 
 
 def of_no_pair() -> dict[str, Missing]:
-    """What is of one kernel has no two values to compare where no kernel is on both sides."""
+    """Counters of one kernel, missing because no kernel is on both sides."""
     return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}
 
 
@@ -737,7 +737,7 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
 def partial_words(
     both: SideBySide, changes: Sequence[KernelChange], labels: tuple[str, str]
 ) -> str:
-    """What is and is not compared, where much of the work has no counterpart; else ""."""
+    """A sentence on the compared part, if much of the work has no counterpart; else ""."""
     if not both.alone:
         return ""
 
@@ -794,7 +794,7 @@ KERNELS_HEAD = (
 
 
 def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool:
-    """Whether rows of kernels say something: not of one and one, nor where nothing is known of any.
+    """True if rows of kernels are informative: several kernels, and something known of one.
 
     `times_alone`: the rows have no values of the kernels' own.
     """
@@ -808,7 +808,7 @@ def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool
 
 
 def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> list[tuple[str, ...]]:
-    """What became of each kernel, as text under `KERNELS_HEAD`; none where nothing is told."""
+    """A row of text for each kernel, under `KERNELS_HEAD`; empty if rows would not inform."""
     if not tells(kernels):
         return []
     rows = []

@@ -48,9 +48,9 @@ from workbench.units import (
     signed,
 )
 
-#: What ncu's counters of warp samples begin with.
+#: The prefix of ncu's counters of warp samples.
 SAMPLES = "smsp__pcsamp_"
-#: Lines that are named of a source that is not known, those that changed most.
+#: The most lines to name of an unknown source: those that changed most.
 _PLACES = 3
 #: Lines that are named of a symbol's counter.
 _FEW = 4
@@ -59,12 +59,12 @@ _FEW = 4
 LinkedLine = tuple[int, str, int]
 
 
-#: What can become of a launch.
+#: Fates of a launch.
 _BECAME = (N_("added"), N_("removed"))
 
 
 class Fact(Record, frozen=True):
-    """What one part is of one counter."""
+    """One part of one counter."""
 
     split: CounterSplit
     part: Part
@@ -87,7 +87,7 @@ class Fact(Record, frozen=True):
 
     @property
     def good(self) -> bool | None:
-        """Whether the counter went to its better side; None where it has none."""
+        """True if the counter went to its better side; None if it has no better side."""
         return went_well(self.split.id, self.part.delta)
 
     @property
@@ -106,9 +106,9 @@ class Fact(Record, frozen=True):
 
 
 class Title(NamedTuple):
-    """What a link is, in words: `head`, joined by `by` to `names`.
+    """A link in words: `head`, joined by `by` to `names`.
 
-    `note` says where it is or what became of it, `why` what may have made it without an edit.
+    `note` is its place or fate, `why` a possible cause without an edit.
     """
 
     head: str
@@ -119,7 +119,7 @@ class Title(NamedTuple):
 
     @property
     def lead(self) -> str:
-        """What stands before the names, as a heading: ``Linked by``, ``On its own lines``."""
+        """The words before the names, as a heading: ``Linked by``, ``On its own lines``."""
         text = f"{self.head}{self._joint}{self.by}" if self.names else self.head
         return capital(text)
 
@@ -215,7 +215,7 @@ class Tie(Linked, frozen=True):
 
     @property
     def title(self) -> Title:
-        """What it is, in words."""
+        """The link in words."""
         if self.link == "hunk":
             return Title(_("on its own lines"))
         if self.link == "symbol":
@@ -274,7 +274,7 @@ class Tie(Linked, frozen=True):
 
 
 class LeftOut(Record, frozen=True):
-    """What is too small to be told: how many, and their largest part (0-1) of one counter."""
+    """Facts that are too small to show: their number, and their largest part (0-1) of a counter."""
 
     symbols: int = 0
     numbers: int = 0
@@ -297,9 +297,9 @@ class Passage(Record, frozen=True):
 
 
 class Chapter(Passage, frozen=True):
-    """What is told of one hunk.
+    """The facts of one hunk.
 
-    `symbols` are all names that the hunk changes: those that are told first, by weight.
+    `symbols` are all names that the hunk changes, by weight, those with a tie first.
     `lines` are the unchanged lines that make up `weight.TELLING` of a counter by its links.
     """
 
@@ -309,7 +309,7 @@ class Chapter(Passage, frozen=True):
 
 
 class LaunchRow(NamedTuple):
-    """What became of a launch: `how` it came or went, else `changes`."""
+    """The fate of a launch: `how` (added or removed), else its `changes`."""
 
     kernel: str
     how: str
@@ -324,7 +324,7 @@ class LaunchRow(NamedTuple):
 
 
 def silence(attribution: Attribution, hunks: int = 1) -> str:
-    """What is said of hunks that tell nothing."""
+    """A sentence for hunks without facts."""
     if not tellable(attribution):
         return _("no counter is known per line")
     its = _("no counter moved by {share} on its lines")
@@ -333,7 +333,7 @@ def silence(attribution: Attribution, hunks: int = 1) -> str:
 
 
 def went_well(counter: str, delta: Number) -> bool | None:
-    """Whether a change is to a counter's better side; None where it has none."""
+    """True if a change is to a counter's better side; None if it has no better side."""
     better = catalog()[counter].better if counter in catalog() else ""
     return (delta < 0) == (better == "lower") if better and delta else None
 
@@ -357,11 +357,11 @@ _UNEXPLAINED = 0.05
 _PARTLY = 0.3
 #: Stalls that took the place of another one, of which so many are named.
 _INSTEAD = 2
-#: What warps did in the states that are no stalls.
+#: States that are not stalls -> the warps' activity in them.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
 
 
-#: What is said of a place that is no hunk.
+#: Link -> words for a place other than a hunk.
 _WORDS = {
     "compiler": N_("code that was not edited"),
     "launch": N_("the launch"),
@@ -391,7 +391,7 @@ def tell(
     clauses = [
         precise,
         *(words for __, words in asides(cause.doubts)),
-        # Where there is no time, what was counted comes first; the head of a step says so as well.
+        # Without a time, the counts come first; the head of a step says so as well.
         comparison.partial
         or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
@@ -519,7 +519,7 @@ def _set_of_kernels(comparison: Comparison) -> str:
     if change is None or duration.old is None or duration.new is None:
         return ""
     apart = [one for one in comparison.kernels if not one.matched and not one.alone]
-    # Where a kernel was not, it took no time; where its time was not taken, nothing adds up.
+    # An absent kernel took no time; without a kernel's time there is no sum.
     parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
     net = total(parts)
     if net is None or not parts:
@@ -573,7 +573,7 @@ def _taken(kernel: KernelChange, side: int) -> float | None:
 
 
 def _nothing(comparison: Comparison) -> str:
-    """That nothing explains the time, and the count that went with it and at least as far."""
+    """A sentence if no cause is known, with the count that moved with the time at least as far."""
     moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
     speed = comparison.speed
     if speed is None or not moved:
@@ -624,12 +624,12 @@ def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
 
 
 def _beside(delta: Delta) -> str:
-    """What moved as well."""
+    """A clause on the counter that moved as well."""
     return _(", and {what} {moved}").format(what=delta.phrase, moved=_moved(delta))
 
 
 def _held(proof: Proof) -> str:
-    """What a wait kept from its work: a pipe whose share moved, with as much to do."""
+    """A sentence on the work that a wait held up: a pipe whose share moved, with equal work."""
     if proof.beside is None or not is_pipe(proof.beside):
         return ""
     old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
@@ -846,7 +846,7 @@ def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
 
 
 def _limits(comparison: Comparison, cause: Cause) -> list[str]:
-    """What limits the code on either of two devices."""
+    """Sentences on the code's limits on two devices."""
     both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, __ in known}) == 1 < len(known):
@@ -918,7 +918,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         for delta in told:
             text = _change(delta)
             if proof.way == "tail" and cause.active is not None:
-                # That a slower kernel takes more cycles says nothing.
+                # A slower kernel always takes more cycles: that explains nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)
                 text = _("SMs active {before} → {after} of the time").format(
                     before=before, after=after

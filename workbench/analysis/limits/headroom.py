@@ -1,11 +1,11 @@
-"""What limits a kernel now, and how much faster each thing that one can try could make it.
+"""The limit of a kernel now, and a bound on the gain of each experiment.
 
-A `Way` is an experiment with a bound: the part of the time that is spent on what it removes,
-read from peaks, excess and waits, and never more than what busier units leave. `Mix` reads the
-machine code, `panel_of` finds the experiments and ranks them, `score_ways` looks back from the
-next version. Nothing here predicts: a bound says what cannot be gained, and a kernel of which
-too little is known gets no way at all. It is one module because a way, its bound and what it is
-judged by later are three readings of one examined launch.
+A `Way` is an experiment with a bound: the part of the time that the removed work takes, read from
+peaks, excess and waits, and never more than busier units leave. `Mix` reads the machine code,
+`panel_of` finds the experiments and ranks them, `score_ways` looks back from the next version.
+Nothing here predicts: a bound says what cannot be gained, and a kernel of which too little is known
+gets no way at all. It is one module because a way, its bound and its later score are three readings
+of one examined launch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from workbench.model import Device, Launch, LineKey, Number, Profile, Record
 from workbench.sass import COPIES, HOLDING, Access, lane_width, role
 from workbench.units import listed, quantity
 
-#: What can be tried.
+#: Kinds of experiments.
 Kind = Literal[
     "coalesce", "conflicts", "wide", "spills", "lanes", "grid", "launch", "occupancy", "overlap",
     "barriers", "instructions", "reuse", "tensor", "traffic",
@@ -73,7 +73,7 @@ class Way(Record, frozen=True, kw_only=False):
 
     @property
     def rank(self) -> float:
-        """What it can save for its effort."""
+        """Its possible saving per effort."""
         return self.saves / self.effort
 
 
@@ -92,7 +92,7 @@ class Panel(Record, frozen=True):
 
     @property
     def waited(self) -> str:
-        """What the hottest line waited for most: ``64.0% of them in MIO throttle stalls``."""
+        """The main wait of the hottest line: ``64.0% of them in MIO throttle stalls``."""
         stall = waited_most(self.hot) if self.hot is not None else None
         if stall is None:
             return ""
@@ -170,10 +170,10 @@ def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | Non
 
 
 class Touched(NamedTuple):
-    """What requests touch of global memory: sectors, and lines of 128 bytes.
+    """The parts of global memory that requests touch: sectors, and lines of 128 bytes.
 
-    Each line is a tag that the L1 looks up, and of a store a request of the L2 as well, however
-    few of its sectors are meant.
+    Each line is a tag that the L1 looks up, and for a store also a request to the L2, however
+    few of its sectors are used.
     """
 
     sectors: float = 0.0
@@ -181,12 +181,12 @@ class Touched(NamedTuple):
 
 
 def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
-    """What some accesses touch (all, if none is named), and the least that would do.
+    """The sectors and lines that some accesses touch (by default all), and the least that suffices.
 
-    That is the ideal of their sectors, and a line for each request, or for the sectors that one
-    holds. Nothing where it is not known by instruction. Where half of the sectors or more are
-    meant, as of what begins within a line or fills rows of a tile, as large a part of the lines
-    is; where ncu misreads how many are, all are.
+    The least is the ideal of their sectors, and a line for each request, or for the sectors that
+    one holds. Both are zero where instructions have no counts. If half of the sectors or more are
+    used, as in accesses that begin within a line or fill rows of a tile, the same part of the
+    lines is; if ncu misreads their number, all lines are.
     """
     table = launch.instructions
     names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
@@ -250,7 +250,7 @@ def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
 # warp that waits may be covered by its neighbours. All of it are parts of the time that SMs were
 # active: what the launch itself takes, none of them saves.
 
-#: What could save less than this part of the time is no experiment.
+#: The least part of the time that an experiment must be able to save.
 LEAST = 0.05
 #: A way must be able to save this part of what it removes.
 _MOSTLY = 0.5
@@ -279,11 +279,11 @@ class Examined:
         self.side: Behaviour = behaviour_of(values, waits or None, launch)
 
     def busy(self, resource: str) -> Maybe:
-        """How busy (0-1) a resource was."""
+        """The use (0-1) of a resource."""
         return over(self.side.share(resource), 100.0)
 
     def full(self, *resources: str) -> bool:
-        """Whether one of some units is known to be that near its peak."""
+        """True if one of these units is known to be near its peak."""
         share = largest(*(self.side.share(resource) for resource in resources))
         return share is not None and share >= FULL
 
@@ -345,7 +345,7 @@ def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]
     product = part[0] * went[0]
     title, busy = seen.rest(stays)
     saves = min(product, 1.0 - busy)
-    # Where most of it remains for a unit that stays, it was that unit that warps waited for.
+    # If most of it remains for a unit that stays, warps waited for that unit.
     if saves < max(LEAST, _MOSTLY * product):
         return None
     words = [text for text in (part[1], went[1]) if text]
@@ -624,7 +624,7 @@ def _barriers(seen: Examined) -> Way | None:
 
 def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
-    # Where a unit is full, more warps only queue for it; without a whole wave there are none.
+    # More warps only queue for a full unit; without a whole wave there are no more warps.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
     waves = seen.side.value("waves")
     if full or possible is None or not 0 < possible <= _FEW_WARPS or waves is None or waves < 1:
@@ -734,14 +734,14 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
 )  # fmt: skip
 
 
-#: What grows where an advice was followed; of all others it falls.
+#: Kinds whose quantity grows where the advice was followed; all others' falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
 #: An advice was followed where its own quantity moved by this part of it or more.
 _MOVED = 0.02
 
 
 def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
-    """What each kind of way is to move, by its kind and counter."""
+    """The quantity that each kind of way should move, by kind and counter."""
     side, mix, runs = seen.side, seen.mix, seen.side.running
     seconds = side.value("duration")
     loads = sum(mix.issued[f"{where} load"] for where in ("shared", "global"))
@@ -768,7 +768,7 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
 
 
 def moved(way: Way, old: Panel, new: Panel) -> bool:
-    """Whether what a way is to move went its way; not where a side does not know it."""
+    """True if a way's quantity moved in its direction; False where a side does not know it."""
     before, after = (panel.amounts.get((way.kind, way.counter)) for panel in (old, new))
     change = minus(after, before)
     if before is None or change is None:
@@ -852,7 +852,7 @@ def statement_at(profile: Profile, key: LineKey) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a statement that began on this line, or above, goes on below."""
+    """True if a statement that began on this line, or above, goes on below."""
     code = line.split("//")[0].rstrip()
     return bool(code) and not code.startswith("#") and code[-1] not in ";{}:"
 
