@@ -1,4 +1,4 @@
-"""What is worth telling of one step from a version to the next, and in which order.
+"""The story of one step from a version to the next: its facts worth telling, in order.
 
 Terminal, Markdown, HTML and JSON print a `Story`, and none of them decides again. Of a
 step's parts it tells:
@@ -174,10 +174,10 @@ _MUCH = 0.5
 def choose(
     attribution: Attribution, time: TimeSplit | None, doubted: Sequence[Doubt] = ()
 ) -> tuple[tuple[Chapter, ...], Passage]:
-    """What is told of every hunk that can move a counter, and of what no hunk explains.
+    """A chapter for every hunk that can move a counter, and a passage on the unexplained rest.
 
-    What is linked to nothing is not the compiler's where one machine code ran (`doubted`), and
-    nobody knows whose it is where it is much of the step's change, with it or against it.
+    A part without a link is not the compiler's if one machine code ran (`doubted`); its origin is
+    unknown if it is much of the step's change, with it or against it.
     """
     drafts: dict[int | None, dict[PartKey, _Numbers]] = defaultdict(dict)
 
@@ -251,7 +251,7 @@ class _Numbers:
         self.time, self.seconds = part, seconds or 1.0
 
     def tie(self) -> Tie | None:
-        """What is told of the link; None where nothing is."""
+        """The facts of the link; None if none is worth telling."""
         facts = in_order(list(filter(self._is_told, self.facts)))
         timed = self._time_weight() >= TELLING
         if not facts and not timed:
@@ -362,9 +362,9 @@ def leading(story: Story) -> tuple[Chapter, ...]:
 
 
 def beyond(story: Story, most: int) -> tuple[Tie, ...]:
-    """What no hunk explains alone: the `most` ties with the longest time, in the story's order.
+    """Ties that no hunk explains alone: the `most` with the longest time, in the story's order.
 
-    Unknown source has a say whatever its time is.
+    Unknown source is included whatever its time is.
     """
     ties = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
 
@@ -440,7 +440,7 @@ _HOLDS = 0.5
 
 
 class Mover(Record, frozen=True):
-    """What hunks moved of one counter, alone or (several numbers) together.
+    """The part of a counter's change that hunks made, one or several together.
 
     `delta` is in `unit`, which is seconds for warp states and the duration; `line` holds most of
     it, if one line does.
@@ -568,7 +568,7 @@ class Step:
 
     @cached_property
     def scale(self) -> Scale:
-        """What counters weigh on this device."""
+        """The weights of counters on this device."""
         return Scale(self.old, self.comparison)
 
     @cached_property
@@ -578,7 +578,7 @@ class Step:
 
     @cached_property
     def codes(self) -> tuple[HunkCode, ...]:
-        """What the compiler made of every hunk, kernel by kernel."""
+        """The machine code of every hunk, kernel by kernel."""
         return hunk_codes(self.old, self.new, self.placing)
 
     @property
