@@ -206,7 +206,7 @@ def _unread(study: Study, names: Collection[str], status: Status = "inconclusive
     ]
 
 
-_PLACE = re.compile(r"(?:^|\s)(kernels/[^:\s]+\.\w+):(\d+): ")
+_PLACE = re.compile(r"(?:^|\s)(kernels/[^:\s]+\.\w+):(\d+)(?: \([^)]*\))?: ")
 
 
 def _placed(gate: Gate) -> Gate:
@@ -433,8 +433,8 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
     """The gates of a version that nothing earlier stands beside: whether it is right."""
     version = edited.version
     found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
-    if errors := [each for each in found if each]:
-        return [gate for each in errors for gate in _judged(version, each, Rules())]
+    if errors := {each.message: each for each in found if each}:
+        return [gate for each in errors.values() for gate in _judged(version, each, Rules())]
     assert not isinstance(outcome, WorkbenchError)
     names = ", ".join(each.problem.name for each in outcome)
     word = _("new since {before}, right on {names}; `workbench check` compares it with its parent")
@@ -445,10 +445,11 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
     label, file = f"{version.study}/{version.id}", version.path
-    if isinstance(outcome, KernelError):
-        return [_placed(_gate(version, "fail", outcome.message))]
     if isinstance(outcome, WorkbenchError):
-        return [inconclusive(label, file, outcome.message)]
+        said = "\n".join(filter(None, (outcome.message, outcome.hint)))
+        gate = _placed(_gate(version, "inconclusive", said))
+        wrong = isinstance(outcome, KernelError) or (isinstance(outcome, UsageError) and gate.line)
+        return [replace(gate, status="fail") if wrong else gate]
     if not isinstance(outcome, BothCounted):
         return [turns_gate(outcome, rules, label=label, file=file)]
     counted = replace(rules, require_expectations=False)

@@ -234,10 +234,10 @@ def test_wishes_that_cannot_be_read_allow_nothing(project: Path) -> None:
 
 
 def test_the_words_of_an_error_stand_where_they_point() -> None:
-    said = "v.cu does not compile\nv.cu:3: error: a\n  3 | x\nh.cuh:5: error: b"
+    said = "v.cu does not compile\nv.cu:3: error: a\n  3 | x\nh.cuh:5 (in cuda/atomic.hpp:7): b"
     assert remarks(said, "v.cu") == [
         Remark("v.cu", 3, "v.cu does not compile\nerror: a\n  3 | x"),
-        Remark("h.cuh", 5, "error: b"),
+        Remark("h.cuh", 5, "b"),
     ]
     assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
 
