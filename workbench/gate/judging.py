@@ -371,6 +371,12 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
     said += [
         f"problem {key}" for key, each in old.problems.items() if study.problems.get(key) != each
     ]
+    said += [
+        f"{word} of {name}"
+        for name, each in study.versions.items()
+        for word in ("baseline", "requires")
+        if name in old.versions and getattr(each, word) != getattr(old.versions[name], word)
+    ]
     if not said:
         return []
     text = _("limits are others than at {before} ({said}); --accept takes them")

@@ -200,6 +200,19 @@ def test_another_tolerance_or_problem_asks_to_be_accepted(
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
 
 
+@pytest.mark.usefixtures("committed")
+def test_a_library_is_looked_at_and_a_version_does_not_become_one(
+    cli: Cli, project: Project, project_file: Edit, stand_in: Callable[[str], None]
+) -> None:
+    project_file("v0_plain.cu", "title =", "baseline = true\ntitle =")
+    project_file("library.py", "x, y = ", "y, x = ")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 1 and "baseline of v0" in out and "library gives a wrong result" in out
+    project_file("library.py", "y, x = ", "x, y  = ")
+    code, out, _ = cli("check", "--against", "HEAD", "--accept", *THERE)
+    assert code == 0 and "double/library" in out and "right on n1000, n7" in out
+
+
 @pytest.mark.parametrize("line", ["os._exit(0)", "atexit.register(os._exit, 0)"])
 def test_a_study_cannot_end_the_process_as_a_pass(committed: Project, line: str) -> None:
     study = committed.kernels / "double" / "study.py"
