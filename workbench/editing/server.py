@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -305,12 +306,18 @@ def server_of(*, chosen: bool = False) -> LanguageServer:
     async def saved(given: types.DidSaveTextDocumentParams) -> None:
         await desk.saved(given.text_document.uri)
 
+    # A long file is read again after each edit: one at a time, beside all other answers.
+    beside = ThreadPoolExecutor(1)
+
+    async def hints(given: types.InlayHintParams) -> list[types.InlayHint]:
+        return await asyncio.get_running_loop().run_in_executor(beside, desk.hints, given)
+
     answers: dict[str, Callable[[Any], Any]] = {
         types.INITIALIZE: lambda given: desk.begin(given),
         types.TEXT_DOCUMENT_DID_OPEN: opened,
         types.TEXT_DOCUMENT_DID_SAVE: saved,
         types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(given.text_document.uri),
-        types.TEXT_DOCUMENT_INLAY_HINT: lambda given: desk.hints(given),
+        types.TEXT_DOCUMENT_INLAY_HINT: hints,
         types.TEXT_DOCUMENT_HOVER: lambda given: desk.hover(given),
         types.TEXT_DOCUMENT_CODE_LENS: lambda given: desk.lenses(given.text_document.uri),
         types.SHUTDOWN: lambda _: desk.end(),
