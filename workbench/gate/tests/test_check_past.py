@@ -198,6 +198,12 @@ def test_another_tolerance_or_problem_asks_to_be_accepted(
     assert code == 6 and "tolerance of v0 1e-06 → 0.5" in out and "of v1 1e-06 → 0.7" in out
     assert "with another study.py: right on" in out
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
+    (project.kernels / "double" / "v1.cu").unlink()
+    project_file("study.py", "tolerance = 0.5", "tolerance = 1e-6  # as it was")
+    assert cli("check", "--against", "HEAD", *THERE)[0] == 0
+    project_file("study.py", "rng.standard_normal(", "0 * rng.standard_normal(")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 6 and "(study.py); --accept takes them" in out
 
 
 @pytest.mark.usefixtures("committed")
