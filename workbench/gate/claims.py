@@ -108,8 +108,11 @@ def rule(place: Workspace, claim: Claim, asked: Asked, run: RunOptions) -> Rulin
         engine = choose(wish.engine or "auto", project, run, place.say)
         for version in versions:
             outcome = verified(engine, study, version, named.problem)
-            gates += wrong(version, outcome) or [_right(version, outcome, engine.seed)]
-        if engine.times and overall(gates) != "fail":
+            bad = wrong(version, outcome)
+            if version is old:  # a claim over a wrong version says nothing of the claimed one
+                bad = [replace(each, status="inconclusive") for each in bad]
+            gates += bad or [_right(version, outcome, engine.seed)]
+        if engine.times and all(each.name == "result" for each in gates):
             both, before = (engine, engine), Before(project, old.id)
             ((_new, timed),) = measure(both, study, [(old, new)], before, named.problem)
             if isinstance(timed, Turns):
@@ -128,13 +131,7 @@ def rule(place: Workspace, claim: Claim, asked: Asked, run: RunOptions) -> Rulin
         gates += case.of_counters(step, asked.rules)
     ratio, in_turns = case.ratio
     return Ruling(
-        # A claim over a version that is wrong says nothing of the claimed one.
-        gates=tuple(
-            replace(each, status="inconclusive")
-            if (each.version, each.status) == (labels[0], "fail")
-            else each
-            for each in gates
-        ),
+        gates=tuple(gates),
         turns=(turns,) if turns else (),
         version=labels[1],
         over=labels[0],
@@ -210,21 +207,13 @@ class _Case(NamedTuple):
         states = [each.state for each in (times[-1:] if in_turns else times)]
         states = [self.turns.state] if self.turns else states
         clocks = [clock for each in states if each for clock in each.sm_clock if clock]
-        if not clocks:
-            text = _("the clocks are not known; {again}").format(again=self.again)
-            yield _reason(new, "clocks", "inconclusive", text)
-            return
-        seen = span(quantity(min(clocks), "hz"), quantity(max(clocks), "hz"))
-        text = _("SM clocks {seen}").format(seen=seen)
-        # What disturbs two versions in turns reaches both.
-        trouble = {each.message for one in times for each in one.notices if each.code in _DISTURBED}
-        if not in_turns and (trouble or moved(min(clocks), max(clocks)) > _CLOCKS):
-            text = "; ".join(
-                (text, *sorted(trouble), _("in turns: {again}").format(again=self.again))
-            )
-            yield _reason(new, "clocks", "inconclusive", text)
-        else:
-            yield _reason(new, "clocks", "pass", text)
+        seen = [quantity(each(clocks), "hz") for each in (min, max)] if clocks else [_("unknown")]
+        said = {each.message for one in times for each in one.notices if each.code in _DISTURBED}
+        steady = clocks and moved(min(clocks), max(clocks)) <= _CLOCKS and not said
+        good = clocks and (in_turns or steady)  # what disturbs them in turns reaches both
+        text = _("SM clocks {seen}").format(seen=span(seen[0], seen[-1]))
+        text = "; ".join((text, *(() if good else (*sorted(said), self.again))))
+        yield _reason(new, "clocks", "pass" if good else "inconclusive", text)
 
     def recorded(self, step: Diff, store: Store, *, checked: bool) -> Iterator[Gate]:
         """What is recorded of another source, and which checks are (unless `checked` now)."""
@@ -232,21 +221,21 @@ class _Case(NamedTuple):
             now = source_hash(self.project, version)
             times = store.timings(study=version.study, version=version.id)
             kept = [each.verification for each in times if each.source_hash in ("", now)]
-            checks = {
-                each.problem: each.seed for each in (side.profile.verification, *kept) if each
-            }
+            known = [each for each in (side.profile.verification, *kept) if each]
+            checks = {each.problem: f"{each.problem} (seed {each.seed})" for each in known}
             old_time = not self.turns and side.timing and side.timing.source_hash not in ("", now)
             if side.stale or old_time:
-                text = _("{path} was edited since; {again}, or `workbench profile {label}`").format(
-                    path=version.path, again=self.again, label=f"{version.study}/{version.id}"
+                text = _("{path} was edited since; `workbench profile --time {label}`").format(
+                    path=version.path, label=f"{version.study}/{version.id}"
                 )
                 yield _reason(version, "recorded", "inconclusive", text)
-            elif not checked:
-                on = listed([f"{name} (seed {seed})" for name, seed in checks.items()])
+            elif checks and not checked:
+                on = listed(list(checks.values()))
                 text = _("recorded as right on {problems}").format(problems=on)
-                none = _("no check is recorded; {again}").format(again=self.again)
-                status: Status = "pass" if checks else "inconclusive"
-                yield _reason(version, "result", status, text if checks else none)
+                yield _reason(version, "result", "pass", text)
+            elif not checked:
+                text = _("no check is recorded; {again}").format(again=self.again)
+                yield _reason(version, "result", "inconclusive", text)
 
     def of_counters(self, step: Diff, rules: Rules) -> Iterator[Gate]:
         """Whether the profiler agrees with the clock, whether the work differs, and limits."""
@@ -254,25 +243,21 @@ class _Case(NamedTuple):
         duration = step.comparison["duration"]
         moves = [each.counter for each in step.story.cause.proofs[:2]]
         text = "; ".join(f"{each.title}: {each.words}" for each in (duration, *moves))
+        agrees = False
         if duration.old and duration.delta is not None:
             saved = float(duration.old) * (1 - 1 / ratio.value) if ratio else 0.0
             agrees = abs(saved) <= 2 * duration.noise or -float(duration.delta) / saved >= _AGREES
             text = text if agrees else _("the profiler does not agree: {text}").format(text=text)
-            yield _reason(new, "counters", "pass" if agrees else "inconclusive", text)
-        else:
-            yield _reason(new, "counters", "inconclusive", text)
+        yield _reason(new, "counters", "pass" if agrees else "inconclusive", text)
         found = doubts(step.old, step.new, step.labels)
         bad = [each for each in found if each.kind not in ("precision", "kernels")]
         certain = any(each.certain and (each.unlike or each.kind == "debug") for each in bad)
-        text = joined(
-            (headline(found), precision_words(found), *(text for _, text in asides(found)))
-        )
+        others = [words for _head, words in asides(found)]
+        text = joined((headline(found), precision_words(found), *others))
         status: Status = "fail" if certain else "inconclusive" if bad else "pass"
         yield _reason(new, "work", status, text or _("no counter says that the work differs"))
-        untimed, label = (
-            replace(rules, timed=False, require_expectations=False),
-            f"{new.study}/{new.id}",
-        )
-        for gate in check_step(step.comparison, (), untimed, version=label, file=new.path):
+        rules_ = replace(rules, timed=False, require_expectations=False)
+        label = f"{new.study}/{new.id}"
+        for gate in check_step(step.comparison, (), rules_, version=label, file=new.path):
             if gate.kind == "limit" or gate.name in rules.counters:
                 yield gate
