@@ -24,6 +24,7 @@ from workbench.session.workspace import (
     is_report,
     refuse_for_program,
 )
+from workbench.views.shapes import dumps
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import say, write
 
@@ -91,7 +92,6 @@ def _print_sheet(sheet: Sheet, format_: str) -> None:
 def _print(found: Target, everything: bool, format_: str) -> None:
     profile = found.profile
     if format_ == "json":
-        from workbench.views.shapes import dumps
         from workbench.views.text.documents import show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)

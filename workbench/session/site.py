@@ -26,6 +26,7 @@ from workbench.session.workspace import (
     sides,
 )
 from workbench.store import Store, means_device
+from workbench.study.folder import view_study
 from workbench.views.html.build import (
     BuiltReport,
     build_devices_page,
@@ -339,8 +340,6 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study.folder import view_study
-
     try:
         return view_study(project, name).problem().name
     except (UsageError, MissingError):

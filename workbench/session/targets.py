@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
-from workbench.ncurep.files import holds_at_least, split_target, stem
+from workbench.ncurep.files import LARGE, holds_at_least, split_target, stem
 from workbench.project import Project, require_project, studies_in
 from workbench.session.captures import captures, installed
 from workbench.session.workspace import (
@@ -243,8 +243,6 @@ def whole_large_report(text: str) -> Path | None:
     """The path of a large report that `text` names as a whole; None for everything else."""
     if is_capture(text) or not is_report(text):
         return None
-    from workbench.ncurep.large import LARGE  # what reads reports is not for versions
-
     path, kernel = split_target(text)
     return path if kernel is None and holds_at_least(path, LARGE) else None
 
@@ -268,7 +266,6 @@ def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Prof
     """
     if is_capture(text):
         return captures(text).profile_of(place, text), ""
-    from workbench.ncurep.large import LARGE
     from workbench.ncurep.read import read_report, select_kernels
 
     path, kernel = split_target(text)
