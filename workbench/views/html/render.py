@@ -186,6 +186,7 @@ _FILTERS = {
     **{each.__name__: each for each in (amount, noise, relative)},  # of `Delta`
     "counter": find_counter,
     "digits": units.digits3,
+    "from": lambda html, page: Markup(str(html).replace('href="#', f'href="{page}#')),
     "group": lambda identity: catalog().group_title(identity),
     "page": rung_page,
     "parts": name_parts,

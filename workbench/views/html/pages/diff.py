@@ -23,7 +23,15 @@ from workbench.views.html.code.cards import Links, Machine, hunk_cards, line_lin
 from workbench.views.html.code.hunks import DiffCode
 from workbench.views.html.code.lines import pair_gutters
 from workbench.views.html.page import Head, Rendered, View, code_name, code_script
-from workbench.views.html.parts import Tile, facts_of, panel_view, range_of, sentence, strip_links
+from workbench.views.html.parts import (
+    Tile,
+    facts_of,
+    panel_view,
+    range_of,
+    sentence,
+    stacked,
+    strip_links,
+)
 from workbench.views.html.render import render
 
 _EFFECTS = 8
@@ -116,6 +124,7 @@ def diff_view(step: Step, head: Head) -> View:
         quiet=[_quiet(hunk, code) for hunk in story.quiet],
         kernels_head=tuple(map(_, KERNELS_HEAD)),
         kernels=kernel_rows(comparison.kernels, story.cause.more),
+        spent=_spent(comparison),
         launches=story.launches,
         rest=links.of(story.rest),
         whole=whole,
@@ -136,6 +145,17 @@ def render_diff(path: str, view: View) -> Rendered:
     name = code_name(path) if view.beside else ""
     html = render("diff.html", path, view=view, code_file=name)
     return Rendered(html=html, beside={name: code_script(view.beside)} if name else {})
+
+
+def _spent(comparison: Comparison) -> list[View]:
+    """Where the time of several kernels went, as often as they were launched."""
+    rows = []
+    for one in comparison.kernels:
+        often = (1, 1) if one.rounds else one.samples
+        seconds = zip((one.old_s or 0.0, one.new_s or 0.0), often, strict=True)
+        rows.append((one.name, tuple(each * n for each, n in seconds)))
+    known = len(rows) > 1 and all(map(sum, zip(*(own for _name, own in rows), strict=True)))
+    return stacked((comparison.old.label, comparison.new.label), rows, "s") if known else []
 
 
 def _address(code: DiffCode, profile: Profile, key: LineKey) -> str:

@@ -415,7 +415,7 @@ def report_view(profile: Profile, name: str) -> View:
         ),
         launches=profile.launches,
         page=launch_page,
-        stalls=stack_stalls("stalls", alone, "Launch"),
+        stalls=stack_stalls(alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
         counters=counter_table(linked, KEY_COUNTERS),
     )
