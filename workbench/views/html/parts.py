@@ -160,10 +160,7 @@ _COLOURED = 7
 def stacked(
     labels: Sequence[str], rows: Sequence[tuple[str, tuple[float, ...]]], unit: str = ""
 ) -> list[View]:
-    """Of kernels and their amounts a bar a side, on one scale; small ones are one part.
-
-    Without a unit sums are not said.
-    """
+    """A bar a side of kernels and their amounts; small ones are one part. `unit`: of the sum."""
     order = sorted(rows, key=lambda row: -max(row[1]))
     parts = order[:_COLOURED]
     if left := [own for _name, own in order[_COLOURED:]]:
