@@ -319,7 +319,7 @@ def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> lis
     if not tells(kernels):
         return []
     rows = []
-    for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):
+    for kernel in sorted(kernels, key=lambda k: -abs((k.new_s or 0.0) - (k.old_s or 0.0))):
         timed = kernel.change_s is not None
         change = kernel_words(kernel, more and "").rpartition(_(", "))[2] if timed else ""
         if not kernel.matched:

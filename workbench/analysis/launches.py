@@ -44,7 +44,7 @@ from workbench.model import (
     Spread,
 )
 
-#: What a launch of one configuration has in common, besides grid, block and dynamic memory.
+#: Metrics that launches of one configuration share, besides grid, block and dynamic memory.
 _FIXED = (
     "launch__cluster_dim_x",
     "launch__cluster_dim_y",
@@ -231,7 +231,7 @@ def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
 
 
 def _unsteady(launch: Launch) -> bool:
-    """Whether samples differ by more than noise: they may have other arguments."""
+    """True if samples differ by more than noise: they may have other arguments."""
     duration = catalog()["duration"]
     found = spread(launch, duration)
     return found is not None and left_noise(duration, found.low, found.high)
@@ -358,7 +358,7 @@ def _one_class(first: Launch, launch: Launch) -> bool:
 
 
 def _one_code(a: Launch, b: Launch) -> bool:
-    """Whether two tables show one machine code, each perhaps without what never ran."""
+    """True if two tables show one machine code; each may lack instructions that never ran."""
     one, other = a.instructions, b.instructions
     if one.address == other.address:
         return one.text == other.text

@@ -205,10 +205,7 @@ class _Compared:
         from workbench.views.html.render import render
 
         rows = self.difference.rows
-        panel, kernel = None, ""
-        for number, page in list(self.files.items())[:1]:  # the one that changed most
-            panel, kernel = self.view(number).panel, shortened(self.names[number])
-            panel = replace(panel, page=page) if panel else None
+        leading = next(iter(self.files), None)  # the one that changed most
         view = program_diff_view(
             self.difference,
             self.steps,
@@ -216,7 +213,7 @@ class _Compared:
                 [self.page_of(number) for number in range(len(rows))],
                 [Link(side.name, f"../../{side.home}") for side in self.sides],
             ),
-            (kernel, panel),
+            ("", None) if leading is None else (self.files[leading], self.view(leading)),
         )
         html = render("programdiff.html", self.home, view=view)
         return Rendered(html, msgspec.to_builtins(summarize_programs(self.difference, self.home)))

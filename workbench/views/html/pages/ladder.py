@@ -444,7 +444,7 @@ def ladder_view(
             ladder.study.work,
         ),
         speed=speed(ladder),
-        stalls=stack_stalls("stalls", profiles),
+        stalls=stack_stalls(profiles),
         roof=roof_path(
             "roofline",
             [(rung.id, launch) for rung, launch in launches],
