@@ -42,8 +42,6 @@ _INPUTS = {
     "E4M3": "float8",
     "E5M2": "float8",
 }
-
-
 #: From so many times as many operations on, numbers may have been taken apart.
 _TERMS = 2.0
 

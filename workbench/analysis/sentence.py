@@ -48,8 +48,6 @@ _PARTLY = 0.3
 _INSTEAD = 2
 #: What warps did in the states that are no stalls.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
-
-
 #: What is said of a place that is no hunk.
 _WORDS = {
     "compiler": N_("code that was not edited"),
@@ -195,8 +193,6 @@ def _by_kernel(kernel: KernelChange | None) -> str:
 
 #: Kernels that came and went are told where they make this part of the change.
 _MOSTLY = 0.5
-
-
 #: Kernels of a side that are named.
 _SEEN = 3
 

@@ -47,8 +47,6 @@ from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
-from workbench.counters import Missing
-from workbench.gpus import chip_for
 from workbench.model import Profile, Record
 
 #: A warp state (or kernel) that moved by less than this part of the longer time is not told.
@@ -340,8 +338,6 @@ _ROOM = {
     "static_shared": "shared memory",
     "dynamic_shared": "shared memory",
 }
-
-
 #: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
 _UNFILLED = 0.75
 
@@ -369,14 +365,8 @@ def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[
 
 
 def _side(profile: Profile) -> Behaviour:
-    values = {
-        name: float(found.value)
-        for name, found in combine(profile).items()
-        if not isinstance(found, Missing)
-    }
-    chip = chip_for(profile.device)
-    values["sms"] = float(profile.device.sms or (chip.sms if chip is not None else 0))
-    side = behaviour_of(values, state_seconds(profile), main_launch(profile))
+    counted, waits = combine(profile), state_seconds(profile)
+    side = behaviour_of(counted, profile.device, waits, main_launch(profile))
     return structs.replace(side, works=works_of(profile))
 
 

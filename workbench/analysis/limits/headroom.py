@@ -409,8 +409,6 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
     _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
-
-
 #: Kinds whose quantity grows where the advice was followed; all others' falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
 #: An advice was followed where its own quantity moved by this part of it or more.

@@ -67,8 +67,6 @@ _REPEATABLE = (
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
 Defined = tuple[tuple[str, int], ...]
-
-
 #: Words of the emulator's hints -> our options and pages.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
