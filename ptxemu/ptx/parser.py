@@ -170,7 +170,7 @@ class Cursor:
         return self.tokens[self.at + ahead].text
 
     def kind(self) -> str:
-        """What sort of token comes next."""
+        """The kind of the next token."""
         return self.tokens[self.at].kind
 
     def next(self) -> str:

@@ -34,7 +34,7 @@ from workbench.units import extent
 _SHOWN = 8
 #: Reports of a folder that a misspelled name is compared with.
 _NEAR = 1000
-#: What NVIDIA's reader may take; a report of a thousand launches takes seconds.
+#: Time limit of NVIDIA's reader; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
 #: A report that is larger is not kept as a whole: it would take the place of all others.
 _KEPT = 128 << 20

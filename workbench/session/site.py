@@ -57,7 +57,7 @@ _USAGE = (
 
 
 class SitePlan:
-    """Which site to write where; see `CoreSession.site`, and `build_in` for `languages`."""
+    """A site to write; see `CoreSession.site`, and `build_in` for `languages`."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
 
 
 def _devices(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage:
-    """What was recorded on two devices, of one version or of two."""
+    """The page of records on two devices, of one version or of two."""
     old, new = (
         ladder.rungs[target.profile.version] for ladder, target in zip(ladders, found, strict=True)
     )

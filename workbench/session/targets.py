@@ -1,7 +1,7 @@
-"""What was typed, resolved to a profile: ``v3``, ``sgemm/v3@h100``, ``x.ncu-rep::kernel``.
+"""Typed targets, resolved to profiles: ``v3``, ``sgemm/v3@h100``, ``x.ncu-rep::kernel``.
 
-Nothing heavy is imported before it is needed: a report brings the report reader, a
-version its study and the store.
+Heavy modules are imported when they are needed: the report reader by a report, the
+study and the store by a version.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Target(Record, frozen=True):
         return f"<{self.name} on {device}, {several(launches, 'launch', 'launches')}>"
 
     def view(self, width: int, *, everything: bool = False) -> RenderableType:
-        """What `workbench show` prints in so many columns."""
+        """The output of `workbench show`, for `width` columns."""
         from workbench.views.terminal.show import show_view
 
         return show_view(
@@ -312,7 +312,7 @@ def _of_large(
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:
-    """What reports are called: the file's name, with as many folders as tell two apart."""
+    """Labels of reports: the file's name, with as many folders as tell two apart."""
     out: dict[str, str] = {}
     files = {text: split_target(text) for text in texts if not is_capture(text)}
     out |= {text: text for text in texts if is_capture(text)}

@@ -520,7 +520,7 @@ def _block(text: str, path: str, kind: Kind) -> _Header | None:
 
 
 def present(text: str, *, path: str, kind: Kind) -> bool:
-    """Whether the text starts with front matter.
+    """True if the text starts with front matter.
 
     Raises UsageError: the front matter is not closed, or a ``.py`` file is not Python.
     """

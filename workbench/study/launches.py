@@ -275,7 +275,7 @@ def defined_integers(version: Version) -> dict[str, int]:
 
 
 def is_float(text: str) -> bool:
-    """Whether it is a number with a point or an exponent, an infinity or a NaN."""
+    """True for a number with a point or an exponent, an infinity or a NaN."""
     return _FLOAT.match(text) is not None
 
 

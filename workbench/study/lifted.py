@@ -246,7 +246,7 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
     return data
 
 
-#: What helps where a folder is damaged.
+#: The hint for a damaged folder.
 AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift`."
 
 

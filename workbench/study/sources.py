@@ -133,7 +133,7 @@ def local_sources(
             places = [posixpath.dirname(path)] if mark == '"' else []
             wanted = [posixpath.normpath(posixpath.join(p, name)) for p in (*places, *folders)]
             candidate = next((each for each in wanted if each in found or there(each)), None)
-            # What a closed project cannot reach is refused unseen: whether it is there is not told.
+            # A closed project refuses paths outside of it, and does not say if they exist.
             if candidate is None and project.closed:
                 candidate = next(filter(climbs, wanted), None)
             if candidate is None or candidate in found:
@@ -214,12 +214,12 @@ def _counted(limit: TotalLimit, path: Path | str, size: int, shown: str) -> None
 
 
 def climbs(path: str) -> bool:
-    """Whether a normalized path leads out of the folder that it is relative to."""
+    """True if a normalized path leads out of the folder that it is relative to."""
     return posixpath.isabs(path) or path == ".." or path.startswith("../")
 
 
 def open_to_programs(path: str, folders: Iterable[str]) -> bool:
-    """Whether a program may have a file or folder of the project read.
+    """True if a client program may read a file or folder of the project.
 
     `path` is normalized, relative to the project's root; `folders` are open beside ``kernels``.
     """
@@ -514,9 +514,9 @@ def _check_kernels(project: Project, version: Version) -> None:
 
 
 def _mentions(code: str, name: str) -> bool:
-    """Whether a name stands in code as a word; a pattern of each would have to be compiled.
+    """True if a name occurs in code as a word; faster than compiling a pattern for each name.
 
-    In code a mangled name is one of those that it is made of, each behind its length.
+    In code a mangled name is one of its parts, each of which follows its length.
     """
     if name.startswith("_Z"):
         return any(f"{len(each)}{each}" in name for each in kernel_names(code))

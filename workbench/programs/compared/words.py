@@ -22,13 +22,12 @@ from workbench.programs.compared.iterations import tuning_words
 from workbench.programs.compared.program import (
     Change,
     ClassChange,
-    KernelStep,
     ProgramDifference,
     WorkChange,
     total,
-    weighs,
 )
 from workbench.programs.compared.skew import RankTime, rank_times, skew_words
+from workbench.programs.compared.steps import KernelStep, weighs
 from workbench.units import (
     count,
     digits3,
@@ -521,9 +520,11 @@ def share_words(difference: ProgramDifference, row: Change) -> str:
         return _("{share} of the change").format(share=quantity(100 * share, "%"))
     if not kernels.moved:
         return ""
+    own = quantity(100 * (after - before) / kernels.change_s.value, "%")
+    if not 0 < share < 1.005:  # copies went the other way
+        return _("{share} of the kernels' change").format(share=own)
     return _("{before} of the kernels' change, {share} of all of it").format(
-        before=quantity(100 * (after - before) / kernels.change_s.value, "%"),
-        share=quantity(100 * share, "%"),
+        before=own, share=quantity(100 * share, "%")
     )
 
 

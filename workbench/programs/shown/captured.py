@@ -18,12 +18,8 @@ from workbench.model import Profile
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.records import ProgramCapture
 from workbench.programs.compared.counterparts import launches_of
-from workbench.programs.compared.program import (
-    KernelStep,
-    ProgramDifference,
-    compare_programs,
-    kernel_steps,
-)
+from workbench.programs.compared.program import ProgramDifference, compare_programs
+from workbench.programs.compared.steps import KernelStep, kernel_steps
 from workbench.programs.compared.words import step_words
 from workbench.programs.shown.sheets import row_names
 from workbench.views.html.page import (

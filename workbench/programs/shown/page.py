@@ -17,13 +17,8 @@ from workbench.language import _, ngettext
 from workbench.model import Estimate, Profile
 from workbench.programs.capture.records import Counted, ProgramCapture, Survey
 from workbench.programs.compared.counterparts import launches_of
-from workbench.programs.compared.program import (
-    KernelStep,
-    ProgramDifference,
-    WorkChange,
-    total,
-    weighs,
-)
+from workbench.programs.compared.program import ProgramDifference, WorkChange, total
+from workbench.programs.compared.steps import KernelStep, weighs
 from workbench.programs.compared.words import program_words, step_words, survey_words, time_words
 from workbench.programs.shown.sheets import ROWS, difference_sheet, fold, program_sheet, row_names
 from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page

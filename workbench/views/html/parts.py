@@ -13,7 +13,7 @@ from workbench.analysis.aggregate import readings_of
 from workbench.analysis.expectations import Score
 from workbench.analysis.limits.headroom import Panel, Way, line_at, statement_at
 from workbench.analysis.limits.limit import GROUP, RESOURCES
-from workbench.analysis.wording import Stop
+from workbench.analysis.sentence import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.language import _, ngettext
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification

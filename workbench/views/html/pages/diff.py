@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from workbench import units
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Score
-from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
+from workbench.analysis.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.limits.memory import memory
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, excerpt, leading, movers, source_lines

@@ -9,7 +9,7 @@ from workbench import units
 from workbench.analysis.aggregate import main_launch
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.limits.roofline import Position, Roof, position, rate_unit, roofs
-from workbench.analysis.wording import limit_stop
+from workbench.analysis.sentence import limit_stop
 from workbench.gpus import chip_for
 from workbench.ladder import Ladder, Rung
 from workbench.language import N_, _
