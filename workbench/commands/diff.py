@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """What moved from OLD to NEW, and by how much; v2..v3 names both, v3 its parent and v3.
 
-    Each is a version (v2, sgemm/v2, v2@h100 on one device); or a report file:
+    Each is a version (v2, sgemm/v2:n4096, v2@h100 on one device); or a report file:
     x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture:
     @before @after compare two programs, @before::kernel one kernel of each.
 

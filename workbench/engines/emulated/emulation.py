@@ -165,7 +165,7 @@ def _check_memory(arrays: Mapping[str, tuple[tuple[int, ...], str]], problem: st
         raise UsageError(
             f"outputs and scratch take {total:,} bytes on problem {problem}, most of them "
             f"`{name}` with {sizes[name]:,}; this machine's memory is {there:,}",
-            "Choose a smaller problem (--problem), or run it on a GPU (--engine ncu).",
+            "Choose a smaller problem, or run it on a GPU (--engine ncu).",
         )
 
 
