@@ -37,8 +37,8 @@ def command(
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
-    Without --version it makes the study as well, of the one kernel that is meant: its launch,
-    and its source where the report holds that. What no report holds stays to be written.
+    Without --version it also makes a study of the selected kernel: its launch, and its source
+    if the report holds it. The rest remains to be written.
 
     Says where the report's source or launches differ from the version's. Host name and
     network addresses are removed from the copy that is kept.

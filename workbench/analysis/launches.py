@@ -505,7 +505,7 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 # `speaking`.
 
 #: The reason why registers and the like are missing where several launches have no partner.
-NO_PAIR = "it is of one kernel, and no kernel is on both sides"
+NO_PAIR = "it is of one kernel, and the sides have no kernel in common"
 #: Values of one kernel that are.
 _VALUES = 6
 

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 def command(
     study: str | None, problem: str | None, device: str | None, page: int | None, format_: str
 ) -> None:
-    """Studies, versions, and what is recorded of them.
+    """List studies and versions with their records.
 
-    Of every study a few lines; --study NAME lists all of its versions. Files that cannot be
-    read are named below the table; the rest is shown.
+    Prints a few lines for each study; --study NAME lists all of its versions. Unreadable files
+    are named below the table; the rest is shown.
     """
     if page is not None and format_ != "table":
         raise UsageError(

@@ -69,7 +69,7 @@ def command(
     format_: str | None,
     out: Path | None,
 ) -> None:
-    """What is recorded, as a table for other programs: a row for each value.
+    """Export the records as a table for other programs: a row for each value.
 
     Every study, version, problem and device, unless options select some.
     """

@@ -477,7 +477,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
         _run(of, memory, limits=limits)
     except (KernelError, UsageError) as error:
         raise InconclusiveError(
-            f"{of.version.id}, whose results the study takes for right, gives none on "
+            f"{of.version.id}, the study's reference, gives no result on "
             f"{of.problem.name}: {error.message}",
             f"Correct {of.version.id} first. {error.hint}",
         ) from error

@@ -183,7 +183,7 @@ class Site:
             status = path.stat()
         except OSError as error:
             raise DataError(
-                f"{path}: cannot be read: {error.strerror}", "Look what became of it."
+                f"{path}: cannot be read: {error.strerror}", "Check what happened to it."
             ) from error
         stamp = self._files.get(name)
         if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
@@ -337,7 +337,7 @@ def _check_names(out: Path, manifest: _Manifest) -> None:
             parts_of(out, name)
     except DataError as error:
         raise DataError(
-            f"{out / MANIFEST} is not to be trusted: {error.message}",
+            f"{out / MANIFEST} cannot be trusted: {error.message}",
             f"Nothing was changed. Remove {out}; a report can be written again at any time.",
         ) from error
 
