@@ -181,6 +181,15 @@ BUGS = {
 }  # fmt: skip
 
 
+def mended(name: str, text: str) -> str:
+    """The text of a wrong version after its bug's edit."""
+    assert text.count(BUGS[name].old) == 1
+    text = text.replace(BUGS[name].old, BUGS[name].new)
+    if name == "matmul/v6":  # and what goes with the block
+        text = text.replace("#define T 64", "#define T 32").replace(", 64)", ", 32)")
+    return text
+
+
 def judged(root: Path, version: str, problem: str) -> WorkbenchError | None:
     """What `verify --engine emulator` says of a version on a problem."""
     project = require_project(root)
@@ -214,11 +223,7 @@ def test_a_bug_of_a_first_course_is_found_and_its_hint_mends_it(name: str, tmp_p
     assert not english(error), "in Chinese"
     line = next(at for at, each in enumerate(text.splitlines(), 1) if bug.line in each)
     assert re.match(rf"kernels/{study}/{path.name}:{line}\b", error.message), error.message
-    assert text.count(bug.old) == 1
-    mended = text.replace(bug.old, bug.new)
-    if name == "matmul/v6":  # and what goes with the block
-        mended = mended.replace("#define T 64", "#define T 32").replace(", 64)", ", 32)")
-    path.write_text(mended, encoding="utf-8")
+    path.write_text(mended(name, text), encoding="utf-8")
     after = judged(tmp_path, name, bug.problem)
     assert after is None, after.message
 

@@ -23,15 +23,15 @@ from typing import Literal
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import Combined, LaunchPair, combine
-from workbench.analysis.launches import (
+from workbench.analysis.kernels import (
     KernelChange,
     kernel_changes,
     launch_words,
     of_no_pair,
     partial_words,
-    side_by_side,
     speaking,
 )
+from workbench.analysis.launches import side_by_side
 from workbench.analysis.misread import conflicts_told, misread_sides, misread_words
 from workbench.analysis.plausible import broken, implausible, implausible_time, most_on
 from workbench.analysis.sameness import both_for_debugging

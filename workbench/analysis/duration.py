@@ -22,17 +22,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from workbench.analysis.attribution import (
-    Linked,
-    PartKey,
-    Placed,
-    Placing,
-    Twins,
-    in_order,
-    names_of,
-)
+from workbench.analysis.attribution import Linked, in_order, names_of
 from workbench.analysis.blame import UNITS, Account, Culprit, Debt, blame_launch
 from workbench.analysis.limits.limit import LEAST_SAMPLES, UNSAMPLED
+from workbench.analysis.placing import PartKey, Placed, Placing, Twins
 from workbench.counters import Reading, read
 from workbench.language import N_, _, told
 from workbench.model import Estimate, Profile, Record

@@ -16,9 +16,9 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from workbench.analysis.aggregate import LADDER, Recent
-from workbench.analysis.attribution import Placing
 from workbench.analysis.blame import UNITS, Account, blame_launch
 from workbench.analysis.code import Flow, KernelCode, code_of, issues
+from workbench.analysis.placing import Placing
 from workbench.analysis.source.lines import align
 from workbench.counters import Reading, read
 from workbench.model import Launch, Number, Profile, Record

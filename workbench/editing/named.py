@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.line_notes import Beside, beside
-from workbench.analysis.wording import limit_stop
+from workbench.analysis.sentence import limit_stop
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.editing.opened import (
     SUFFIXES,

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import LaunchPair, Recent, main_launch
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.line_notes import Beside, beside
+from workbench.analysis.sentence import limit_stop
 from workbench.analysis.source.files import compare_sources, read
 from workbench.analysis.source.lines import scan
 from workbench.analysis.times.timing import time_change
-from workbench.analysis.wording import limit_stop, title_of
+from workbench.analysis.wording import title_of
 from workbench.errors import UsageError, WorkbenchError
 from workbench.language import N_, _, current
 from workbench.model import LineKey, Profile, Record
@@ -39,7 +40,7 @@ SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
 #: What stands above a kernel to choose from, each with the words of its command.
 Commands = list[tuple[str, tuple[str, ...]]]
 #: How the words of an error begin that has a place.
-_PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+): (?P<words>.+)")
+_PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+)(?: \([^)]*\))?: (?P<words>.+)")
 
 
 class Remark(NamedTuple):

@@ -6,6 +6,7 @@ state now; `beside_baseline` reads its recorded time beside the runs that were k
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -206,7 +207,7 @@ def _unread(study: Study, names: Collection[str], status: Status = "inconclusive
     ]
 
 
-_PLACE = re.compile(r"(?:^|\s)(kernels/[^:\s]+\.\w+):(\d+): ")
+_PLACE = re.compile(r"(?:^|\s)(kernels/[^:\s]+\.\w+):(\d+)(?: \([^)]*\))?: ")
 
 
 def _placed(gate: Gate) -> Gate:
@@ -311,13 +312,13 @@ def _against(
         return Past(gates=(_placed(gate),))
     changed = changes(project, study, before)
     found = {each.version.id: each for each in changed.edited}
-    gates = [] if accept else _loosened(study, before)
+    restudied = _judge(project, study) != _judge(before.project, study)
+    gates = [] if accept else _loosened(study, before, restudied)
     if not asked.names:
         gates += _unread(study, changed.broken, "fail")
         gates += _unread(study, study.broken.keys() - set(changed.broken))
         for each in changed.lost:
             gates.append(_lost(f"{study.name}/{each.id}", each.path, before, accept))
-    restudied = _study_text(project, study.name) != _study_text(before.project, study.name)
     pairs: list[tuple[Version, Version]] = []
     alone: list[Edited] = []
     for one in (found[version.id] for version in versions if version.id in found):
@@ -350,13 +351,18 @@ def _against(
     return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
 
 
-def _study_text(project: Project, study: str) -> str:
-    path = project.kernels / study / "study.py"
-    return read_source(path) if path.is_file() else ""
+def _judge(project: Project, study: Study) -> list[str]:
+    """The Python of a study but for its versions, without comments and layout."""
+    known = {project.root / each.path for each in study.versions.values()}
+    found = []
+    for path in sorted((project.kernels / study.name).rglob("*.py")):
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+            found += [] if path in known else [ast.dump(ast.parse(read_source(path)))]
+    return found
 
 
-def _loosened(study: Study, before: Before) -> list[Gate]:
-    """The gate of a study whose tolerances or problems are others than they were."""
+def _loosened(study: Study, before: Before, restudied: bool) -> list[Gate]:
+    """The gate of a study whose tolerances, problems or `study.py` are others than they were."""
     if study.name not in study_names(before.project):
         return []
     try:
@@ -371,10 +377,16 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
     said += [
         f"problem {key}" for key, each in old.problems.items() if study.problems.get(key) != each
     ]
-    if not said:
+    said += [
+        f"{word} of {name}"
+        for name, each in study.versions.items()
+        for word in ("baseline", "requires")
+        if name in old.versions and getattr(each, word) != getattr(old.versions[name], word)
+    ]
+    if not said and not restudied:
         return []
     text = _("limits are others than at {before} ({said}); --accept takes them")
-    text = text.format(before=before.label, said=", ".join(said))
+    text = text.format(before=before.label, said=", ".join(said or ["study.py"]))
     return [inconclusive(study.name, f"kernels/{study.name}/study.py", text)]
 
 
@@ -433,8 +445,8 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
     """The gates of a version that nothing earlier stands beside: whether it is right."""
     version = edited.version
     found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
-    if errors := [each for each in found if each]:
-        return [gate for each in errors for gate in _judged(version, each, Rules())]
+    if errors := {each.message: each for each in found if each}:
+        return [gate for each in errors.values() for gate in _judged(version, each, Rules())]
     assert not isinstance(outcome, WorkbenchError)
     names = ", ".join(each.problem.name for each in outcome)
     word = _("new since {before}, right on {names}; `workbench check` compares it with its parent")
@@ -445,10 +457,11 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
 
 def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
     label, file = f"{version.study}/{version.id}", version.path
-    if isinstance(outcome, KernelError):
-        return [_placed(_gate(version, "fail", outcome.message))]
     if isinstance(outcome, WorkbenchError):
-        return [inconclusive(label, file, outcome.message)]
+        said = "\n".join(filter(None, (outcome.message, outcome.hint)))
+        gate = _placed(_gate(version, "inconclusive", said))
+        wrong = isinstance(outcome, KernelError) or (isinstance(outcome, UsageError) and gate.line)
+        return [replace(gate, status="fail") if wrong else gate]
     if not isinstance(outcome, BothCounted):
         return [turns_gate(outcome, rules, label=label, file=file)]
     counted = replace(rules, require_expectations=False)

@@ -31,7 +31,8 @@ from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordere
 from workbench.analysis.cause.works import UNITS, change_of, works_of
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.launches import KernelChange, SideBySide, speaking
+from workbench.analysis.kernels import KernelChange, speaking
+from workbench.analysis.launches import SideBySide
 from workbench.analysis.limits.limit import (
     FULL,
     RESOURCES,

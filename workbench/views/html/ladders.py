@@ -349,12 +349,13 @@ def _render_ladder(
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
     from workbench.views.html.pages.ladder import ladder_view
-    from workbench.views.html.render import render
+    from workbench.views.html.render import card, render
 
     notices = (*_unread(ladder), *_untold(ladder))
     view = ladder_view(ladder, pairs, strips(), tuned_links(ladder), notices)
     return Rendered(
         html=render("ladder.html", path, view=view),
+        beside=card(path, view),
         summary=msgspec.to_builtins(summarize(ladder, (link.href for link in pairs))),
     )
 

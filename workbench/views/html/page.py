@@ -273,6 +273,6 @@ def launch_page(index: int) -> str:
     return f"launch{index}.html"
 
 
-def code_name(path: str) -> str:
-    """Name of the file of a page's code, from the page's path: ``v3.html`` -> ``v3.code.js``."""
-    return PurePosixPath(path).name.removesuffix(".html") + ".code.js"
+def file_beside(path: str, suffix: str = ".code.js") -> str:
+    """Name of a file beside a page, from the page's path: ``v3.html`` -> ``v3.code.js``."""
+    return PurePosixPath(path).name.removesuffix(".html") + suffix

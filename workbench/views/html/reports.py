@@ -24,7 +24,6 @@ from workbench.store.codec import decode
 from workbench.units import listed
 from workbench.views.html.page import (
     REPORTS,
-    Badge,
     Head,
     Link,
     Page,
@@ -196,10 +195,7 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
             Link(label, f"../../{report.folder}/index.html")
             for label, report in zip(labels, (old, new), strict=True)
         ),
-        chips=tuple(
-            Badge(text=notice.message, tone="warn")
-            for notice in dict.fromkeys((*old.detail.notices, *new.detail.notices))
-        ),
+        notices=tuple(dict.fromkeys(x.message for x in (*old.detail.notices, *new.detail.notices))),
     )
     summary = summarize_files((step.old, step.new), head.name, path)
     page = render_diff(path, diff_view(step, head))

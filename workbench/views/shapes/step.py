@@ -7,10 +7,11 @@ from typing import Literal
 from workbench.analysis.attribution import LineShare
 from workbench.analysis.duration import CodeLine, WaitPath
 from workbench.analysis.expectations import Score
-from workbench.analysis.launches import KernelValue
+from workbench.analysis.kernels import KernelValue
 from workbench.analysis.listing import CodeSide, StandIn
+from workbench.analysis.sentence import Stop
 from workbench.analysis.times.timing import TimeChange
-from workbench.analysis.wording import LeftOut, Stop
+from workbench.analysis.wording import LeftOut
 from workbench.model import Number, Spread
 from workbench.views.shapes import Document
 from workbench.views.shapes.show import LimitFacts

@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.launches import KernelChange, tells, values_words
+from workbench.analysis.kernels import KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING

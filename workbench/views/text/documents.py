@@ -13,7 +13,7 @@ from workbench.analysis.aggregate import main_launch
 from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side, remarks
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.launches import KernelChange
+from workbench.analysis.kernels import KernelChange
 from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_most
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode

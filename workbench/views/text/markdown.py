@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
-from workbench.analysis.launches import KERNELS_HEAD, kernel_rows
+from workbench.analysis.kernels import KERNELS_HEAD, kernel_rows
+from workbench.analysis.sentence import line
 from workbench.analysis.story import Story, source_lines
-from workbench.analysis.wording import Chapter, Row, Tie, line, silence, title_of
+from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Profile
 from workbench.units import capital, count, factor, faster, lines_changed, quantity, several
