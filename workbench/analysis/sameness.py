@@ -168,7 +168,7 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
 
 
 def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A debug build against one that is none."""
+    """A doubt if one side alone was built for debugging."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
         words = _("{labels} with -G, the other side without").format(

@@ -207,7 +207,6 @@ def launched(
 def _run(
     subject: Subject, memory: ptxemu.GlobalMemory, **options: Unpack[ptxemu.Options]
 ) -> list[ptxemu.Counts]:
-    """Run all launches of a version."""
     module, build = _module_of(subject), built_of(subject).build
     with sharing(memory.bytes.nbytes):
         return [launched(module, each, build, memory, **options) for each in subject.launches]

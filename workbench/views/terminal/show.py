@@ -391,7 +391,6 @@ class _Facts:
         self.table.add_row(title, value, note)
 
     def row(self, title: str, counter: str, *notes: str) -> None:
-        """A row where the counter is known."""
         if value_of(self.readings, counter) is not None:
             self.add(title, self.readings[counter].text, *notes)
 
