@@ -50,7 +50,7 @@ def command(
     memory: bool,
     format_: str,
 ) -> None:
-    """One version's (or report file's) counters, lines and rules.
+    """Show a version's (or report file's) counters, lines and rules.
 
     TARGET is a version (v3, sgemm/v3, sgemm/v3:n4096@h100) or a study (sgemm), whose versions
     it lists; or a report: x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second

@@ -186,7 +186,7 @@ def _target(text: str) -> tuple[str, Path]:
     """Split ``markdown=gate.md`` into format and path."""
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
-        what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
+        what = f"`{kind}` is not one of its formats" if name else "not FORMAT=FILE"
         raise UsageError(
             f"--also {text}: {what}",
             f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",

@@ -575,8 +575,8 @@ def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
         if run.faults:
             fault = run.faults[0]
             yield (
-                f"{fault.kernel} does wrong: {fault.message}. A version of it does not "
-                "verify until that is mended."
+                f"{fault.kernel} has a fault: {fault.message}. Its versions do not "
+                "verify until that is corrected."
             )
 
 
