@@ -133,27 +133,6 @@ def test_required_expectations() -> None:
     assert gates(step(), rules)["expectations"].status == "fail"
 
 
-def test_counters_and_limits() -> None:
-    rules = read_rules(
-        {
-            "check": {
-                "counters": {"shared_wavefronts": "0%"},
-                "limits": {"registers": "<= 29", "theoretical_occupancy": ">= 90%"},
-            }
-        }
-    )
-    found = gates(step(), rules)
-    assert {name: gate.status for name, gate in found.items()} == {
-        "duration": "pass",
-        "shared_wavefronts": "pass",
-        "registers": "fail",
-        "theoretical_occupancy": "pass",
-    }
-    assert "must be <= 29" in found["registers"].message
-    back = compare(padded(make_profile()), make_profile(version="v3"), old_time=None, new_time=None)
-    assert gates(back, rules)["shared_wavefronts"].status == "fail"
-
-
 @pytest.mark.parametrize(
     ("table", "word"),
     [
