@@ -56,12 +56,6 @@ def test_a_pass_excludes_a_slow_down_of_the_resolution() -> None:
     assert gates(equal, finer)["duration"].status == "inconclusive"
 
 
-def test_allowed_regression_must_be_left_by_the_interval() -> None:
-    rules = read_rules({"check": {"max_regression": "2%"}})
-    assert gates(step(200e-6, 203e-6, width=0.001), rules)["duration"].status == "pass"
-    assert gates(step(200e-6, 206e-6, width=0.001), rules)["duration"].status == "fail"
-
-
 def test_an_allowed_regression_is_one_of_time_not_of_speed() -> None:
     # Twice the time is allowed: a speed of one half, not of none.
     rules = read_rules({"check": {"max_regression": "100%"}})
