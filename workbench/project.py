@@ -200,9 +200,7 @@ def _table(path: Path) -> dict[str, object]:
     except ValueError as error:
         raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
     except OSError as error:
-        raise MissingError(
-            f"cannot read {path}: {error.strerror}", "Check the file's permissions."
-        ) from error
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
 
 
 def find_project(start: Path | None = None) -> Project | None:

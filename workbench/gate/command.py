@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -41,10 +41,6 @@ _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 
 
-def _keeping(run_name: str, **given: Any) -> Keeping:
-    return Keeping(run=run_name, **given)
-
-
 @click.command()
 @click.argument("versions", nargs=-1)
 @click.option(
@@ -70,7 +66,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
 )
 @folded(
     "keeping",
-    _keeping,
+    Keeping,
     click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
     click.option(
         "--accept",
