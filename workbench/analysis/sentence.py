@@ -178,11 +178,9 @@ def _unseen(comparison: Comparison) -> str:
         return _("Under the profiler {new} is {words}.").format(
             new=comparison.new.label, words=words
         )
-    known = duration.old and duration.new
-    others = any(delta.moved for delta in comparison.counters)
-    if not (known and others):
-        return ""
-    return _("Under the profiler they are equally fast within the noise.")
+    if duration.old and duration.new and any(delta.moved for delta in comparison.counters):
+        return _("Under the profiler they are equally fast within the noise.")
+    return ""
 
 
 def _by_kernel(kernel: KernelChange | None) -> str:
