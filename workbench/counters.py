@@ -281,7 +281,7 @@ def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> M
         rest = read(launch, counter.rest)
         if isinstance(rest, Reading) and rest.value == 0:
             title = catalog()[counter.rest].phrase
-            return Missing(f"undefined: a share of nothing ({title} are 0 too)", undefined=True)
+            return Missing(f"undefined: a share of zero ({title} are 0 too)", undefined=True)
     return None
 
 

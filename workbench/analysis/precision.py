@@ -33,7 +33,7 @@ _FORMATS = {
     "int8": (8, N_("int8 operations")),
     "float8": (4, N_("8-bit float operations")),
 }
-#: What a modifier of a product of matrices says of its inputs; without one they are halves.
+#: Modifier of a product of matrices -> the type of its inputs; without one they are halves.
 _INPUTS = {
     "TF32": "TF32",
     "BF16": "bfloat16",
@@ -115,7 +115,7 @@ def _count_formats(launch: Launch) -> dict[str, float]:
 
 @lru_cache(maxsize=1 << 14)
 def _format(text: str) -> tuple[str, float, float] | None:
-    """What a machine instruction computes in: a format, operations of a lane, and its weight."""
+    """The number format of a machine instruction, its operations a lane, and its weight."""
     opcode, modifiers = opcode_of(text)
     row = OPCODES.get(opcode)
     if row is None:
@@ -141,7 +141,7 @@ _formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)
 
 
 def _tensor_cores(sides: tuple[Profile, Profile]) -> str:
-    """Where no machine code tells the format: tensor cores that came or went."""
+    """Tensor cores that are used on one side only, if no machine code shows the format."""
     mains = [main_launch(side) for side in sides]
     used = [value_of(launch, "tensor_utilization") if launch else None for launch in mains]
     old, new = used

@@ -149,7 +149,7 @@ def local_sources(
                 )
             if project.closed and not open_to_programs(_linked(project, candidate), folders):
                 raise UsageError(
-                    f"{where}, which a program may not have read",
+                    f"{where}, which client programs may not read",
                     "It may include files of kernels/, and of folders that -I in `flags` of a "
                     "version names which it did not write itself.",
                 )
@@ -462,7 +462,7 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
         first = cycle[0]
         error = UsageError(
             f"{place(linked[first], 'parent')}: a cycle of parents: {' → '.join([*cycle, first])}",
-            "A ladder has a first version: name an earlier one as parent.",
+            "Name an earlier version as parent: a ladder needs a first one.",
         )
         broken.update(dict.fromkeys(cycle, error))
         for version_id in cycle:

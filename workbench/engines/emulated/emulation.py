@@ -165,7 +165,7 @@ def _check_memory(arrays: Mapping[str, tuple[tuple[int, ...], str]], problem: st
         raise UsageError(
             f"outputs and scratch take {total:,} bytes on problem {problem}, most of them "
             f"`{name}` with {sizes[name]:,}; this machine's memory is {there:,}",
-            "Choose a smaller problem (--problem), or run it on a GPU (--engine ncu).",
+            "Choose a smaller problem, or run it on a GPU (--engine ncu).",
         )
 
 
@@ -205,7 +205,6 @@ def launched(
 def _run(
     subject: Subject, memory: ptxemu.GlobalMemory, **options: Unpack[ptxemu.Options]
 ) -> list[ptxemu.Counts]:
-    """Run all launches of a version."""
     module, build = _module_of(subject), built_of(subject).build
     with sharing(memory.bytes.nbytes):
         return [launched(module, each, build, memory, **options) for each in subject.launches]
@@ -448,7 +447,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
         _run(of, memory, limits=limits)
     except (KernelError, UsageError) as error:
         raise InconclusiveError(
-            f"{of.version.id}, whose results the study takes for right, gives none on "
+            f"{of.version.id}, the study's reference, gives no result on "
             f"{of.problem.name}: {error.message}",
             f"Correct {of.version.id} first. {error.hint}",
         ) from error

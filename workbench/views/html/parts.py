@@ -52,7 +52,7 @@ class Phrase(Record, frozen=True):
 
 
 def sentence(text: str) -> tuple[Phrase, ...]:
-    """What stands between back quotes is code; without them the sentence is one piece."""
+    """Pieces of a sentence; text between back quotes is code."""
     parts = enumerate(_CODE.split(text))
     return tuple(Phrase(part, code=place % 2 == 1) for place, part in parts if part)
 
@@ -77,7 +77,7 @@ class CounterCell(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """Why it has no value; "" where it has one."""
+        """The reason why it has no value; "" if it has one."""
         return self.reading.reason if isinstance(self.reading, Missing) else ""
 
     @property
@@ -88,7 +88,7 @@ class CounterCell(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """Why no run can have it; "" where one can."""
+        """The reason why the value is impossible; "" if it is possible."""
         if isinstance(self.reading, Missing):
             return ""
         bound = bound_broken(self.counter.id, self.reading.value)
@@ -100,7 +100,7 @@ class CounterCell(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """What has to be written beside the value."""
+        """The unit to write beside the value."""
         return "" if isinstance(self.reading, Missing) else units.beside(self.reading.unit)
 
 

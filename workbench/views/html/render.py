@@ -66,7 +66,7 @@ def stall(launch: Launch) -> Share | None:
 
 
 def gained(share: float) -> str:
-    """What was saved of a duration; of what was lost, how much longer it is."""
+    """The part of a duration that was saved; if it grew, the growth with its sign."""
     return percent(share) if share > 0 else units.signed(-share * 100, "%")
 
 
@@ -97,12 +97,12 @@ def step_ratio(speedup: Estimate) -> str:
 
 
 def predicted(change: str) -> str:
-    """What an author predicted: a bound as it was written, a direction as a word."""
+    """An author's prediction: a bound as it was written, a direction as a word."""
     return {"up": _("up"), "down": _("down"), "same": _("same")}.get(change, change)
 
 
 def floor(counter: Counter) -> str:
-    """How much a counter varies between two captures: ``2% and 1 points``, ``exact``."""
+    """The noise of a counter between two captures: ``2% and 1 points``, ``exact``."""
     parts = []
     if counter.noise:
         parts.append(units.tick(100 * counter.noise, "%"))
@@ -144,7 +144,7 @@ def noise(delta: Delta) -> str:
 
 
 def key(value: float | None) -> str:
-    """What a cell is sorted by."""
+    """The sort key of a cell."""
     return "" if value is None else f"{float(value):.6g}"
 
 

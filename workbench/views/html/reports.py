@@ -44,7 +44,7 @@ _NAMED = 3
 
 
 class PagedLaunches:
-    """What was captured elsewhere: it has a page, and each of its profiled launches one."""
+    """Launches captured elsewhere: a page for all, and one for each profiled launch."""
 
     content: bytes | str
     name: str
@@ -54,7 +54,7 @@ class PagedLaunches:
 
     @cached_property
     def detail(self) -> Profile | None:
-        """What was profiled of it."""
+        """The profile of its launches."""
         raise NotImplementedError
 
     @cached_property
@@ -86,7 +86,7 @@ class _Report(PagedLaunches):
 
     @cached_property
     def detail(self) -> Profile:
-        """What the report holds of the kernels that are meant."""
+        """The report's profile of the selected kernels."""
         path = self.file.path
         whole = decode(path, Profile) if self.file.label else read_report(path)
         return select_kernels(whole, self.file.kernel)

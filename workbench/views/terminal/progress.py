@@ -1,4 +1,4 @@
-"""How far a command is, on standard error."""
+"""The progress of a command, on standard error."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Progress:
                 self._bar = None
 
     def done(self, count: int) -> None:
-        """How many are done, in the bar."""
+        """Show the number of finished pieces in the bar."""
         if self._bar is not None:
             bar, task = self._bar
             bar.update(task, completed=count)

@@ -54,7 +54,7 @@ def show_document(
 
 
 def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
-    """What limits a profile, its hottest line, and what can be tried."""
+    """The limit of a profile, its hottest line, and ways to try."""
     if panel is None:
         return None
     ways = [
@@ -104,7 +104,7 @@ def _hot_line(
 ) -> show.HotSource:
     names = [line_metric(launch, catalog()[f"global_sectors{part}"]) for part in ("", "_ideal")]
     own = counters.get(line.key, {})
-    # What a launch counts of its lines is 0 where a line has no entry.
+    # A launch's count of a line is 0 if the line has no entry.
     sectors, ideal = (None if name is None else own.get(name, 0) for name in names)
     return show.HotSource(
         **_place(profile, line.key),

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 #: More than a ladder has versions: in no chart does a colour come twice.
 COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
-#: What figures have in common; `HATCHED` tells bars apart without their colours.
+#: The common style of figures; `HATCHED` tells bars apart without their colours.
 _STYLE: dict[str, Json] = tomli.loads(
     (Path(__file__).parents[3] / "data/figure.toml").read_text(encoding="utf-8")
 )
@@ -72,7 +72,7 @@ def plain(text: str) -> str:
 
 
 def layout_of(**changes: Any) -> Json:
-    """What all figures share, with changes."""
+    """The layout that all figures share, with changes."""
     return {**_STYLE["layout"], **changes}
 
 

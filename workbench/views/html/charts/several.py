@@ -124,7 +124,7 @@ KEY_COUNTERS = (
     "registers",
     "allocated_shared",
 )
-#: How near launches come to each peak, in percent.
+#: Counters for the nearness of launches to each peak, in percent.
 PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 
 

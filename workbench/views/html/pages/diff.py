@@ -66,7 +66,7 @@ def _time_tile(comparison: Comparison, more: str | None) -> Tile | None:
 
 
 def _advice(story: Story) -> tuple[Score, ...]:
-    """What stood on the old panel, then the promises of ncu's rules; what was acted on first."""
+    """Scores of the old panel's ways, then of ncu's rules; followed advice comes first."""
     order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
     return tuple(
         score
@@ -95,13 +95,13 @@ def diff_view(step: Step, head: Head) -> View:
     machine = Machine(step.leading_codes, (step.old, step.new), pages, code.anchor)
     cards = hunk_cards(step, code, links, machine)
     whole = code.whole()
-    # What an author predicted, and advice that was given, speak of the code on one device.
+    # An author's predictions, and advice, speak of the code on one device.
     unforeseen = [] if step.across else _effects(step)
     labels = step.labels
     notices = [*comparison.warnings, *story.attribution.words]
     origin = [*comparison.provenance]
     if step.across:
-        # That the code is the same is what the page is about.
+        # The page compares the same code on two devices.
         origin += [*story.attribution.words, _("Shares of peak are of each side’s own device")]
         notices.append(origin[-1])
     if step.unread:
@@ -165,7 +165,7 @@ def _changed(step: Step) -> list[tuple[str, str]]:
 
 
 def _spent(comparison: Comparison) -> list[View]:
-    """Where the time of several kernels went, as often as they were launched."""
+    """The time of several kernels, as often as they were launched."""
     rows = []
     for one in comparison.kernels:
         often = (1, 1) if one.rounds else one.samples
