@@ -107,12 +107,7 @@ class Panel(Record, frozen=True):
 
 
 def made(
-    kind: Kind,
-    found: Share | None,
-    words: str,
-    effort: int,
-    counter: str,
-    line: LineKey | None,
+    kind: Kind, found: Share | None, words: str, effort: int, counter: str, line: LineKey | None
 ) -> Way | None:
     """The way of a bound and its arithmetic; None where there is none."""
     return Way(kind, words, *found, effort, counter, line) if found is not None else None
