@@ -498,8 +498,7 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
 
 
 def _spent(move: StallMove) -> str:
-    well = _(_WELL.get(move.stall, ""))
-    where = well or _("in {stalls}").format(stalls=stall_words(move.stall))
+    where = _(_WELL.get(move.stall, "")) or _("in {stalls}").format(stalls=stall_words(move.stall))
     text = _("{time} less {where}") if move.delta_s < 0 else _("{time} more {where}")
     return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 
