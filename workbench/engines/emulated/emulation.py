@@ -455,11 +455,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
 
 
 def _check(
-    subject: Subject,
-    arrays: Arrays,
-    memory: ptxemu.GlobalMemory,
-    seed: int,
-    limits: ptxemu.Limits,
+    subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, seed: int, limits: ptxemu.Limits
 ) -> Check:
     study, problem, inputs = subject.study, subject.problem, arrays.inputs
     tolerance = study.tolerance_of(subject.version.id)
