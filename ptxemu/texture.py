@@ -130,7 +130,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if linear and axes > 1 and t.row % PITCH_ALIGNMENT:
         yield (
             "pitch" if t.pitch else "dims",
-            f"rows in linear memory lie {t.row:,} bytes apart, no multiple of {PITCH_ALIGNMENT}",
+            f"rows in linear memory lie {t.row:,} bytes apart, not a multiple of {PITCH_ALIGNMENT}",
             'Write layout = "array", which copies them, or pad the rows and give `pitch`.',
         )
     if not t.normalized and {"wrap", "mirror"} & set(t.address):

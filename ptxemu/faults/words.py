@@ -70,7 +70,7 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         place = rt.arena.name_at(address) if at_home else ctx.variable_at(space, address)
         raise ctx.fault(
             instr, "misaligned", f"misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
-            f"whose address is no multiple of {width}",
+            f"whose address is not a multiple of {width}",
             f"Use the wide access only where the address is a multiple of {width} (of the index "
             "and of the length of a row, too), and single elements elsewhere.",
         )  # fmt: skip

@@ -623,7 +623,6 @@ class _Parser(Cursor):
         return first
 
     def single(self) -> Operand:
-        """One operand."""
         kind, token, _ = self.tokens[self.at]
         if kind == "word" and token[0] == "%":
             self.at += 1

@@ -309,7 +309,6 @@ class _Matching:
         self.pairs: list[LaunchPair] = []
 
     def take(self, a: int, b: int, how: How) -> None:
-        """Match two launches."""
         self.pairs.append(LaunchPair(kernel=self.new[b].kernel, old=a, new=b, how=how))
         self.left.remove(a)
         self.right.remove(b)

@@ -52,8 +52,6 @@ _FIXED = (
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_static",
 )
-
-
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
 #: All of it is compared where this part of the longer side's time has a counterpart.
@@ -492,7 +490,7 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 
 
 def loads_of(launches: Sequence[Launch | None]) -> list[float]:
-    """How much each launch is, as often as it ran."""
+    """The weight of each launch, times its runs."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
     return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]

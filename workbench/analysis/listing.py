@@ -186,7 +186,6 @@ def compare_code(
 
 
 def _sums(listing: Listing, rows: Sequence[int]) -> CodeSide:
-    """Sums over some rows."""
     return CodeSide(
         instructions=len(rows),
         executed=sum(listing.issued.get(row, 0) for row in rows),

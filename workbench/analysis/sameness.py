@@ -73,7 +73,7 @@ _WIDEST = 16.0
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
 _WORD = 4
-#: What stands before the words where the work of a launch is the same.
+#: Kind of a doubt -> the head of its sentence where the work of a launch is the same.
 _HEADS = {
     "debug": N_("Built for debugging"),
     "devices": N_("Two devices"),
@@ -109,11 +109,7 @@ class Doubt(Record, frozen=True):
         return self.kind == "size" or (self.certain and self.kind not in _RATIOS)
 
 
-def doubts(
-    old: Profile,
-    new: Profile,
-    labels: tuple[str, str] | None = None,
-) -> tuple[Doubt, ...]:
+def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) -> tuple[Doubt, ...]:
     """Reasons to doubt that `old` and `new` do the same work; empty if there are none.
 
     `labels`: their names; None: the old and the new side.
@@ -168,7 +164,7 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
 
 
 def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A debug build against one that is none."""
+    """A doubt if one side alone was built for debugging."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
         words = _("{labels} with -G, the other side without").format(
@@ -559,7 +555,7 @@ def _vanished(
 
 
 def _collapsed(amounts: Amounts) -> bool:
-    """Whether, in either reading, one side has next to nothing of what the other one has."""
+    """True if, in either reading, one side has next to nothing of the other's amount."""
     return all(max(both) > 0 and min(both) <= VANISHED * max(both) for both in amounts)
 
 

@@ -35,7 +35,7 @@ from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimePart, TimeSplit, split_time
 from workbench.analysis.expectations import Judgement, Score, judge, score, side_effects
 from workbench.analysis.launches import side_by_side
-from workbench.analysis.limits.headroom import Panel, panel_of, score_ways
+from workbench.analysis.limits.headroom import Panel, panel_of, panel_of_launch, score_ways
 from workbench.analysis.limits.occupancy import OccupancySplit, split_launches
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.placing import PartKey, Placing
@@ -144,6 +144,11 @@ def explain(
     occupancy = split_launches(old, new, both.pairs)
     cause = find_cause(both, comparison, attribution, time, occupancy, doubted)
     panels = panel_of(old), panel_of(new)
+    panel, limit = panels[1], cause.limit_new
+    if limit is not None and limit.kernel:  # that of the kernel which the sentence names
+        named = {kernel.name_new: kernel.new for kernel in comparison.kernels}
+        if (at := named.get(limit.kernel)) is not None:
+            panel = replace(panel_of_launch(both.each[1].launches[at], new.device), limit=limit)
     return Story(
         attribution=attribution,
         time=time,
@@ -156,7 +161,7 @@ def explain(
         cause=cause,
         sentence=tell(comparison, attribution, cause, time),
         strip=strip(comparison, attribution, cause),
-        panel=panels[1],
+        panel=panel,
         tried=score_ways(*panels, speedup)
         if speedup and not unchanged and not cause.other_work
         else (),

@@ -1,4 +1,4 @@
-"""What links to a hunk, and its numbers, in words: each once.
+"""Links of a hunk and their numbers, in words: each once.
 
 In come the parts of a counter's or the time's change; out go titles and rows that terminal,
 Markdown, HTML and JSON style and never word again. Which links and numbers are worth words,
@@ -31,8 +31,6 @@ _FEW = 4
 
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
 LinkedLine = tuple[int, str, int]
-
-
 #: Fates of a launch.
 _BECAME = (N_("added"), N_("removed"))
 

@@ -264,18 +264,18 @@ class Watch:
     # --- saying ------------------------------------------------------------------------------
 
     def _notice(self, elements: dict[Slot, Element]) -> None:
-        """Say what was put back into the queue or waits for more than a turn; where things run."""
+        """Say which pieces were requeued or wait for more than a turn; where things run."""
         for place, element in elements.items():
             # Above a limit of the cluster's a job may wait for ever: it need not be refused.
             limited = element.phase == "queued" and element.reason.endswith("Limit")
             if limited and self._waits.get(place) != element.reason:
                 self._waits[place] = why = element.reason
-                self._display.say(f"{self._names(place)}: waits, and Slurm says why: {why}")
+                self._display.say(f"{self._names(place)}: waits; Slurm's reason: {why}")
             # By the queue's count: between two looks it may have begun again.
             if element.restarts > self._restarts[place]:
                 self._restarts[place] = element.restarts
                 where = f" (it had run on {self._at[place]})" if place in self._at else ""
-                self._display.say(f"{self._names(place)}: was put back into the queue{where}")
+                self._display.say(f"{self._names(place)}: was requeued{where}")
             if element.phase == "running" and element.node:
                 self._at[place] = element.node
                 self._seen.add(element.node)

@@ -6,9 +6,10 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from workbench.analysis.story import explain
 from workbench.commands.options import (
@@ -28,7 +29,7 @@ from workbench.gate.judging import Keeping, Past
 from workbench.gate.rules import overall
 from workbench.project import find_project
 from workbench.session.api import CoreSession
-from workbench.session.workspace import Selection
+from workbench.session.workspace import Selection, apart, of_one_problem
 from workbench.views.shapes import dumps
 from workbench.views.terminal.console import print_view
 from workbench.views.terminal.progress import Progress
@@ -51,10 +52,6 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
     if match is None:
         raise UsageError(f"--at-least {text}: not a factor", "Write it as 1.2x.")
     return float(match[1])
-
-
-def _keeping(run_name: str, **given: Any) -> Keeping:
-    return Keeping(run=run_name, **given)
 
 
 @click.command()
@@ -82,7 +79,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
 )
 @folded(
     "keeping",
-    _keeping,
+    Keeping,
     click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
     click.option(
         "--accept",
@@ -181,6 +178,10 @@ def command(
         speak_for(kind)
     session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
+    versions, selection = of_one_problem(versions, selection)
+    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
+        name, selection = apart(versions[0], selection)
+        versions, selection = (), replace(selection, study=name)
     asked = gates.Asked(versions, selection, rules, every=all_)
     past: Past
     if claimed:
@@ -218,15 +219,12 @@ def _write_also(past: Past, files: Iterable[tuple[str, Path]]) -> None:
 
 def _nothing(name: str, past: str) -> str:
     """Explain that nothing was checked of a study (without a name: of any)."""
-    of, only = (name, f" --study {name}") if name else ("any study", "")
+    of, only = (name, f" {name}") if name else ("any study", " --all")
     if past:
-        return (
-            f"Nothing is recorded of {of} that could be compared; `workbench time --all{only}` "
-            "takes times."
-        )
+        return f"Nothing is recorded of {of} to compare; `workbench time{only}` takes times."
     return (
         f"No version of {of} is recorded together with its parent; `workbench "
-        f"list{only}` shows what is, `workbench profile` records more."
+        f"list` shows what is, `workbench profile` records more."
     )
 
 
@@ -234,7 +232,7 @@ def _target(text: str) -> tuple[str, Path]:
     """Split ``markdown=gate.md`` into format and path."""
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
-        what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
+        what = f"`{kind}` is not one of its formats" if name else "not FORMAT=FILE"
         raise UsageError(
             f"--also {text}: {what}",
             f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",

@@ -433,7 +433,7 @@ def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
             used = used or end.gpu_s is not None
     for each in trials.values():
         if not all(math.isfinite(x) and x > 0 for x in each.samples_s):
-            raise _damaged(path, f"a time of {key_of(each.values)} is none")
+            raise _damaged(path, f"a time of {key_of(each.values)} is not a positive number")
     first, last = begun[0], begun[-1]
     whole = msgspec.structs.asdict(last) | {
         "started": first.started,

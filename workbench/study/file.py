@@ -254,7 +254,7 @@ class StudyFile:
         if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
             raise self.error(
                 f"{name!r} cannot be a problem's name",
-                "It becomes a file name: a letter first, then letters, digits, _ and -.",
+                "The name becomes a file name: a letter first, then letters, digits, _ and -.",
             )
         if not isinstance(entry, Mapping):
             raise self.error(f"problem `{name}` must be a dict, not {entry!r}")

@@ -13,6 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from workbench.counters import catalog
 from workbench.disk.limits import LOOKUPS, MIB, SOURCE, SOURCES, TotalLimit, read_regular
 from workbench.errors import DataError, UsageError, did_you_mean
 from workbench.model import SourceFile
@@ -146,7 +149,7 @@ def local_sources(
                 )
             if project.closed and not open_to_programs(_linked(project, candidate), folders):
                 raise UsageError(
-                    f"{where}, which a program may not have read",
+                    f"{where}, which client programs may not read",
                     "It may include files of kernels/, and of folders that -I in `flags` of a "
                     "version names which it did not write itself.",
                 )
@@ -432,8 +435,6 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
 
     What names one that is not there is broken as well, and so is what is its own ancestor.
     """
-    import msgspec
-
     names = {version.name: version.id for version in versions}
     ids = dict.fromkeys(version.id for version in versions)
     linked: dict[str, Version] = {}
@@ -461,7 +462,7 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
         first = cycle[0]
         error = UsageError(
             f"{place(linked[first], 'parent')}: a cycle of parents: {' → '.join([*cycle, first])}",
-            "A ladder has a first version: name an earlier one as parent.",
+            "Name an earlier version as parent: a ladder needs a first one.",
         )
         broken.update(dict.fromkeys(cycle, error))
         for version_id in cycle:
@@ -539,8 +540,6 @@ def _counter_ids() -> frozenset[str]:
 def _check_counters(version: Version) -> None:
     for index, expectation in enumerate(version.expectations):
         if expectation.counter not in _counter_ids():
-            from workbench.counters import catalog  # for what is wrong alone
-
             known = catalog()
             raise UsageError(
                 f"{place(version, f'expect[{index}].counter')}: unknown counter "

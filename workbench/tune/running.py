@@ -261,7 +261,7 @@ class Tuner:
                 else:
                     kept.append(each)
         if gone:
-            self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} fell away")
+            self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} were dropped")
         known = [each for each in kept if each.trial.estimate]
         known.sort(key=lambda each: each.trial.estimate or 0.0, reverse=True)
         # Choices without counts keep their places: they may not be slower.
@@ -377,7 +377,7 @@ class Tuner:
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
             words = first_line(error) if error else "it gave no times"
-            self._display.say(f"note: the race was broken off, times alone stand: {words}")
+            self._display.say(f"note: timing in turns was stopped, single times are kept: {words}")
             return
         for sifted, raced in zip(field, result.raced, strict=True):
             trial = sifted.trial
@@ -501,7 +501,7 @@ def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> E
         engines = on_gpus(project, short)
         if len(engines) > 1:
             raise UsageError(
-                f"the GPUs are of {len(engines)} models, whose times nobody may compare",
+                f"the GPUs are of {len(engines)} models, whose times are not comparable",
                 "Use --gpus to name the GPUs of one model.",
             )
         return engines[0]

@@ -264,7 +264,6 @@ class _Chains:
         waiting[state] = LineLink(cost, labels, via)
 
     def reach(self, line: Line, cost: int, labels: frozenset[Label], via: tuple[str, ...]) -> None:
-        """Offer a chain to a line."""
         known = self.lines.get(line)
         if known is None or cost < known.cost:
             self.lines[line] = LineLink(cost, labels, via)

@@ -67,8 +67,6 @@ _REPEATABLE = (
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
 Defined = tuple[tuple[str, int], ...]
-
-
 #: Words of the emulator's hints -> our options and pages.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
@@ -167,7 +165,7 @@ def _check_memory(arrays: Mapping[str, tuple[tuple[int, ...], str]], problem: st
         raise UsageError(
             f"outputs and scratch take {total:,} bytes on problem {problem}, most of them "
             f"`{name}` with {sizes[name]:,}; this machine's memory is {there:,}",
-            "Choose a smaller problem (--problem), or run it on a GPU (--engine ncu).",
+            "Choose a smaller problem, or run it on a GPU (--engine ncu).",
         )
 
 
@@ -207,7 +205,6 @@ def launched(
 def _run(
     subject: Subject, memory: ptxemu.GlobalMemory, **options: Unpack[ptxemu.Options]
 ) -> list[ptxemu.Counts]:
-    """Run all launches of a version."""
     module, build = _module_of(subject), built_of(subject).build
     with sharing(memory.bytes.nbytes):
         return [launched(module, each, build, memory, **options) for each in subject.launches]
@@ -455,7 +452,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
         _run(of, memory, limits=limits)
     except (KernelError, UsageError) as error:
         raise InconclusiveError(
-            f"{of.version.id}, whose results the study takes for right, gives none on "
+            f"{of.version.id}, the study's reference, gives no result on "
             f"{of.problem.name}: {error.message}",
             f"Correct {of.version.id} first. {error.hint}",
         ) from error
@@ -463,11 +460,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
 
 
 def _check(
-    subject: Subject,
-    arrays: Arrays,
-    memory: ptxemu.GlobalMemory,
-    seed: int,
-    limits: ptxemu.Limits,
+    subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, seed: int, limits: ptxemu.Limits
 ) -> Check:
     study, problem, inputs = subject.study, subject.problem, arrays.inputs
     tolerance = study.tolerance_of(subject.version.id)
