@@ -132,8 +132,8 @@ def check_owner(root: Path, *paths: Path) -> None:
     if found := _foreign(root, paths):
         path, user = found
         raise UsageError(
-            f"{path} belongs to another user (uid {user}), and is not obeyed",
-            "It would decide what runs as you. If you trust whoever that is, name the folder: "
+            f"{path} belongs to another user (uid {user}), and is ignored",
+            "It could decide what runs with your rights. If you trust that user, name the folder: "
             f"{TRUST_VARIABLE}={root}. To look no further up than below it: "
             f"{CEILING_VARIABLE}={root}.",
         )

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from benchmarks.truth.labels import Falsehood, Label, Lines
 from benchmarks.truth.shown import Shown, shown
 from workbench.analysis.cause.finding import Proof
+from workbench.analysis.sentence import stall_of
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step
-from workbench.analysis.wording import stall_of
 from workbench.model import Record
 
 #: How many of a step's propositions count as "among the first".

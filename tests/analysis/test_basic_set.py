@@ -97,7 +97,8 @@ def check(old: Profile, new: Profile) -> bool:
 def captured() -> Iterator[tuple[Profile, Profile]]:
     """What was looked at closely in the captures that are kept."""
     from workbench.programs.capture.capture_store import Shelf
-    from workbench.programs.compared.program import closer, compare_programs, told
+    from workbench.programs.compared.program import compare_programs
+    from workbench.programs.compared.steps import closer, told
     from workbench.programs.recalled import open_capture
 
     shelf = Shelf(DATA / "programs")

@@ -11,16 +11,8 @@ import pytest
 from msgspec import structs
 
 from tests.factories import make_instructions, make_launch, make_profile
-from workbench.analysis.limits.headroom import (
-    LEAST,
-    Panel,
-    Touched,
-    Way,
-    panel_of,
-    panel_of_launch,
-    statement_at,
-    touched_by,
-)
+from workbench.analysis.limits.examined import LEAST, Touched, touched_by
+from workbench.analysis.limits.headroom import Panel, Way, panel_of, panel_of_launch, statement_at
 from workbench.model import Column, Device, InstructionTable, Launch, Metric, SourceFile
 from workbench.store import Store
 

@@ -14,13 +14,8 @@ from tests.factories import make_instructions, make_launch, make_metrics, make_p
 from workbench.analysis.aggregate import How, LaunchPair, likeness, pair_launches
 from workbench.analysis.attribution import attribute
 from workbench.analysis.compare import Comparison, compare
-from workbench.analysis.launches import (
-    NO_PAIR,
-    kernel_words,
-    merged_by_work,
-    side_by_side,
-    speaking,
-)
+from workbench.analysis.kernels import NO_PAIR, kernel_words, speaking
+from workbench.analysis.launches import merged_by_work, side_by_side
 from workbench.analysis.naming import template_arguments, titles
 from workbench.analysis.sameness import doubts
 from workbench.analysis.story import explain

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from tests.factories import make_launch, make_metrics, make_profile
-from workbench.analysis.attribution import Part, Placed, Placing, attribute, launch_changes
+from workbench.analysis.attribution import Part, attribute
+from workbench.analysis.placing import Placed, Placing, launch_changes
 from workbench.analysis.source.links import LineLink
 from workbench.model import IMAGE, Build, Column, InstructionTable, Launch, Profile, SourceFile
 

@@ -12,8 +12,8 @@ from msgspec import structs
 from tests.factories import make_instructions, make_launch, make_metrics, make_profile, make_timing
 from workbench.analysis.cause.places import Origin
 from workbench.analysis.compare import compare
+from workbench.analysis.sentence import strip
 from workbench.analysis.story import Story, explain
-from workbench.analysis.wording import strip
 from workbench.language import using
 from workbench.model import InstructionTable, Metric, Profile, SourceFile
 from workbench.ncurep.read import read_report, select_kernels

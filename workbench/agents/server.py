@@ -49,7 +49,7 @@ from workbench.views.text.safe_output import block, visible
 
 SCHEME = "workbench://"
 _JSON = "application/json"
-#: What the list of all counters says of each.
+#: Fields of each counter in the list of all.
 _LISTED = ("id", "title", "unit", "better")
 
 

@@ -12,8 +12,7 @@ side belongs to exactly one part:
 An unchanged line and its twin on the other side are one thing, with one part. Where
 several hunks link a line equally closely, the part is theirs together: nothing was
 measured that could tell them apart. Sums are exact: integers as integers, floating
-point as fractions. It is one module because which part a line belongs to (`Placing`) and what the
-parts add up to is one promise.
+point as fractions.
 """
 
 from __future__ import annotations
@@ -21,19 +20,28 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
-from workbench.analysis.aggregate import LaunchPair, Recent, pair_launches
+from workbench.analysis.aggregate import LaunchPair
 from workbench.analysis.code import code_of
-from workbench.analysis.source.files import SourceState, compare_sources
+from workbench.analysis.placing import (
+    Exact,
+    PartKey,
+    PartLink,
+    Placed,
+    Placing,
+    canonical,
+    exactly,
+    launch_changes,
+    spellings,
+)
+from workbench.analysis.source.files import SourceState
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
 from workbench.language import N_, _
-from workbench.model import IMAGE, Launch, Number, Profile, Record, line_counters
+from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import (
     COPIES,
     GLOBAL_ATOMICS,
@@ -43,304 +51,7 @@ from workbench.sass import (
     PRODUCTS,
     parse,
 )
-from workbench.units import extent, listed
-
-# --- Which part an amount on a line belongs to ---------------------------------------------------
-
-PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
-
-
-class PartKey(NamedTuple):
-    """What makes a part one part.
-
-    `hunks` are those that it is linked to: several where each links its lines equally
-    closely, so that the part is theirs together. `symbol` is the name that links it, or the
-    kernel of a launch; empty where several names link a line equally.
-    """
-
-    link: PartLink
-    hunks: tuple[int, ...] = ()
-    symbol: str = ""
-    note: str = ""
-
-
-Twins = tuple[Line | None, Line | None]  # a line pair, (old, new)
-Exact = int | Fraction
-
-
-class Placed(NamedTuple):
-    """A line pair with its part, the names that link it, and those on the way to it."""
-
-    twins: Twins
-    key: PartKey
-    symbols: tuple[str, ...] = ()
-    via: tuple[str, ...] = ()
-
-
-def canonical(name: str) -> str:
-    """Today's name of a line metric (ncu renamed some)."""
-    counter = catalog().by_line(name)
-    return (counter.line or name) if counter is not None else name
-
-
-def _instance(name: str) -> str:
-    """The last template arguments of a kernel's name: ``<(int)32>``."""
-    head = name.replace("(anonymous namespace)::", "")
-    depth, start, found = 0, 0, ""
-    for at, letter in enumerate(head):
-        if letter == "<":
-            start = at if depth == 0 else start
-            depth += 1
-        elif letter == ">" and depth:
-            depth -= 1
-            found = head[start : at + 1] if depth == 0 else found
-        elif letter == "(" and depth == 0:
-            break  # parameters
-    return found
-
-
-#: Template arguments that are longer are cut.
-_LONGEST = 60
-
-
-def _differing(one: str, other: str) -> tuple[str, str]:
-    """Two instances, short enough to be read: from where they begin to differ."""
-    if max(len(one), len(other)) <= _LONGEST:
-        return one, other
-    at = next((n for n, two in enumerate(zip(one, other, strict=False)) if two[0] != two[1]), 0)
-    begin = max(one.rfind("::", 0, max(at - 8, 0)), at - _LONGEST // 2, 0)
-    lead = "…" if begin else ""  # ``…::[lambda(int) (instance 2)], …``
-    end = begin + _LONGEST
-    return f"{lead}{one[begin:end]}…", f"{lead}{other[begin:end]}…"
-
-
-def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
-    """What differs between two launches apart from the code, in words."""
-    out = []
-    for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
-        if x != y:
-            out.append(f"{what} {extent(x, whole=True)} → {extent(y, whole=True)}")
-    instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
-    if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
-        # One template, two instances: no line differs, but what was compiled does.
-        first, second = _differing(instances[0], instances[1])
-        out.append(
-            _("template arguments {value} → {value2}").format(
-                value=first or "—", value2=second or "—"
-            )
-        )
-    if a.dynamic_shared != b.dynamic_shared:
-        out.append(
-            _("dynamic shared memory {dynamic_shared} → {dynamic_shared2} B").format(
-                dynamic_shared=a.dynamic_shared, dynamic_shared2=b.dynamic_shared
-            )
-        )
-    cluster = ("launch__cluster_dim_x", "launch__cluster_dim_y", "launch__cluster_dim_z")
-    x_size, y_size = ([launch.metrics.get(n) for n in cluster] for launch in (a, b))
-    if all(x_size) and all(y_size) and x_size != y_size:
-        out.append("cluster")
-    builds = [side.build for side in (old, new) if side.build and side.build.compiler != IMAGE]
-    if len(builds) == 2 and builds[0].flags != builds[1].flags:
-        gone = [flag for flag in builds[0].flags if flag not in builds[1].flags]
-        come = [flag for flag in builds[1].flags if flag not in builds[0].flags]
-        said = [
-            *(_("without {flag}").format(flag=flag) for flag in gone),
-            *(_("with {flag}").format(flag=flag) for flag in come),
-        ]
-        out.append(_("flags {said}").format(said=", ".join(said)))
-    return tuple(out)
-
-
-def spellings(name: str) -> tuple[str, ...]:
-    """All names that ncu gave a line metric, today's first."""
-    counter = catalog().by_line(name)
-    return tuple(dict.fromkeys((name, *counter.lines))) if counter is not None else (name,)
-
-
-class Placing:
-    """Says for an amount on a line of a launch which part it goes to.
-
-    `launches` are their launches paired, if that was done already.
-    """
-
-    def __init__(
-        self, old: Profile, new: Profile, launches: tuple[LaunchPair, ...] | None = None
-    ) -> None:
-        self.old, self.new = old, new
-        paired = pair_launches(old.launches, new.launches) if launches is None else launches
-        self.launches = paired
-        diff = self.diff = compare_sources(old, new, self.launches)
-        apart = old.device.name != new.device.name
-        self.unlinked = PartKey("elsewhere", note="device" if apart else "")
-        self.back = {b: a for a, b in diff.twin.items()}
-        self.file_back = {b: a for a, b in diff.files.items()}
-        #: Index of a source -> its path, on either side.
-        self.paths = _paths(old), _paths(new)
-        self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
-        self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
-        self.covered: dict[str, set[Line]] = defaultdict(set)
-        self.known: dict[tuple[int, int, Line], int] = {}
-        self.of_rows: dict[tuple[int, int], list[int]] = {}
-        self.by_line: dict[int, dict[str, dict[int, Number]]] = {}
-        self.placed: list[Placed] = []
-        self.numbers: dict[Placed, int] = {}
-        for pair in self.launches:
-            a, b = pair.of(old, new)
-            if a is not None and b is not None and pair.old is not None and pair.new is not None:
-                if launch_changes(old, new, a, b):
-                    self.changed[0, pair.old] = self.changed[1, pair.new] = "launch"
-                self.covered["old"].update(_lines(a))
-                self.covered["new"].update(_lines(b))
-            elif a is not None and pair.old is not None:
-                self.alone[0, pair.old] = a.kernel
-                self.covered["removed"].update(_lines(a))
-            elif b is not None and pair.new is not None:
-                self.alone[1, pair.new] = b.kernel
-                self.covered["added"].update(_lines(b))
-
-    def unit(self, side: int, line: Line) -> Twins:
-        """The line with its twin, (old, new); a line without a twin stands alone."""
-        diff = self.diff
-        line = (diff.first_new if side else diff.first_old).get(line, line)
-        twins, others = (self.back, diff.twin) if side else (diff.twin, self.back)
-        own, other = (diff.hunk_new, diff.hunk_old)[:: 1 if side else -1]
-        twin = twins.get(line)
-        if twin is None and line not in own:
-            twin = self._nowhere(line, self.file_back if side else diff.files)
-            twin = None if twin in others or twin in other else twin
-        return (twin, line) if side else (line, twin)
-
-    @staticmethod
-    def _nowhere(line: Line, files: dict[int, int]) -> Line | None:
-        """Twin of a line that no text shows: the same number in the paired file."""
-        if line[0] < 0:
-            return line
-        return (files[line[0]], line[1]) if line[0] in files else None
-
-    def place(self, side: int, launch: int, line: Line) -> int:
-        """Number (in `placed`) of the line's pair with its part."""
-        known = self.known.get((side, launch, line))
-        if known is None:
-            unit = self.unit(side, line)
-            entry = self._placed(side, launch, unit)
-            known = self.numbers.setdefault(entry, len(self.placed))
-            if known == len(self.placed):
-                self.placed.append(entry)
-            self.known[side, launch, line] = known
-        return known
-
-    def rows(self, side: int, launch: int) -> list[int]:
-        """`place` of every instruction of a launch."""
-        rows = self.of_rows.get((side, launch))
-        if rows is None:
-            table = (self.new if side else self.old).launches[launch].instructions
-            lines = list(zip(table.file, table.line, strict=True))
-            # A line has ten instructions and more.
-            places = {line: self.place(side, launch, line) for line in dict.fromkeys(lines)}
-            rows = self.of_rows[side, launch] = [places[line] for line in lines]
-        return rows
-
-    def sums(self, name: str, side: int, only: frozenset[str] = frozenset()) -> dict[int, Exact]:
-        """One line counter of one side, added up over the entries of `placed`.
-
-        `side` is 0 (old) or 1; `only` are opcodes of the instructions that count; all do where
-        there are none.
-        """
-        out: dict[int, Exact] = defaultdict(int)
-        names = spellings(name)
-        if not only:
-            by_line = self._by_line(side)
-            found = [by_line[metric] for metric in names if metric in by_line]
-            if all(type(value) is int for sums in found for value in sums.values()):
-                for sums in found:
-                    for place, amount in sums.items():
-                        out[place] += int(amount)
-                return out
-        for number, launch in enumerate((self.new if side else self.old).launches):
-            columns = launch.instructions.columns
-            wanted = {row for row, op in enumerate(_opcodes(launch)) if op in only} if only else ()
-            for column in [columns[metric] for metric in names if metric in columns]:
-                places = self.rows(side, number)
-                for row, value in zip(column.rows, column.values, strict=True):
-                    if only and row not in wanted:
-                        continue
-                    out[places[row]] += value if type(value) is int else Fraction(value)
-        return out
-
-    def _by_line(self, side: int) -> dict[str, dict[int, Number]]:
-        """All line counters of a side over the entries of `placed`; integers are exact."""
-        known = self.by_line.get(side)
-        if known is None:
-            known = self.by_line[side] = defaultdict(dict)
-            for number, launch in enumerate((self.new if side else self.old).launches):
-                self.rows(side, number)  # in the order of instructions, which numbers tell
-                for line, counters in line_counters(launch).items():
-                    place = self.place(side, number, line)
-                    for metric, amount in counters.items():
-                        sums = known[metric]
-                        sums[place] = sums.get(place, 0) + amount
-        return known
-
-    def _placed(self, side: int, launch: int, unit: Twins) -> Placed:
-        a, b = unit
-        hunk = self.diff.hunk_old.get(a) if a is not None else None
-        if hunk is None and b is not None:
-            hunk = self.diff.hunk_new.get(b)
-        if hunk is not None:
-            return Placed(unit, PartKey("hunk", (hunk,)))
-        if (side, launch) in self.alone and (self._unknown(a, b) or self._extra(side, a, b)):
-            kernel, word = self.alone[side, launch], "added" if side else "removed"
-            return Placed(unit, PartKey("launch", symbol=kernel, note=word), (kernel,))
-        found = self._link(a, b)
-        if found is not None:
-            hunks = tuple(sorted({hunk for hunk, __ in found.labels}))
-            symbols = tuple(sorted({symbol for __, symbol in found.labels}))
-            one = symbols[0] if len(hunks) == len(symbols) == 1 else ""
-            return Placed(unit, PartKey("symbol", hunks, one), symbols, found.via)
-        known = a or b
-        assert known is not None
-        note = "no-line" if known[0] < 0 or known[1] == 0 else ""
-        if self._unknown(a, b):
-            return Placed(unit, PartKey("unknown", note=note))
-        if (side, launch) in self.changed:
-            front = self.diff.front_matter
-            return Placed(unit, PartKey("launch", (front,) if front is not None else ()))
-        return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
-
-    def _unknown(self, a: Line | None, b: Line | None) -> bool:
-        """Whether no text shows the line: then nobody can say that it did not change."""
-        return any(
-            -1 in unknown or (line is not None and line[0] in unknown)
-            for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))
-        )
-
-    def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
-        """Whether an unmatched launch did this work besides the others, not instead of them."""
-        was = a in self.covered["old"], a in self.covered["removed"]
-        now = b in self.covered["new"], b in self.covered["added"]
-        return (now[0] or not any(was)) if side else (was[0] or not any(now))
-
-    def _link(self, a: Line | None, b: Line | None) -> LineLink | None:
-        """The cheapest link of a line pair, from either side; equally cheap ones together."""
-        one = self.diff.links_old.get(a) if a is not None else None
-        other = self.diff.links_new.get(b) if b is not None else None
-        return one if other is None else cheapest(one, other)
-
-
-def _paths(profile: Profile) -> dict[int, str]:
-    return {-1: "", **{number: source.path for number, source in enumerate(profile.sources)}}
-
-
-def _lines(launch: Launch) -> Iterable[Line]:
-    return zip(launch.instructions.file, launch.instructions.line, strict=True)
-
-
-def exactly(value: Number) -> Number:
-    """Counts that came as floats are integers; others stay what they are."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-# --- The split -----------------------------------------------------------------------------------
+from workbench.units import listed
 
 #: Name -> a line counter, and the opcodes of which alone it is taken. ncu counts loads and stores
 #: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
@@ -373,7 +84,7 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-#: What is said of an amount that is linked to no change.
+#: Note -> the reason for an amount that is linked to no change.
 _ELSEWHERE = {
     "no-line": N_("instructions of no source line"),
     "no-samples": N_("launches too short for a warp sample"),
@@ -382,12 +93,12 @@ _ELSEWHERE = {
 
 
 class Linked(Record, frozen=True):
-    """What a part is linked to.
+    """The link of a part to edits.
 
-    `hunks` are several where each of them links the part's lines equally closely: then it
-    is one part, of all of them together. `symbols` are the names that link it, several
-    where they link a line equally, the heaviest first; of link ``launch`` the kernel that
-    was added or removed. `note` says what is special, e.g. ``no-line``.
+    If several `hunks` link the part's lines equally closely, it is one part of all of them.
+    `symbols` are the names that link it, several where they link a line equally, the heaviest
+    first; for the link ``launch`` the kernel that was added or removed. `note` names a special
+    case, e.g. ``no-line``.
     """
 
     link: PartLink
@@ -397,13 +108,13 @@ class Linked(Record, frozen=True):
 
     @property
     def key(self) -> PartKey:
-        """What makes the part the same one in every counter and in the time."""
+        """The key by which every counter and the time know the part."""
         symbol = self.symbol if len(self.hunks) < 2 else None
         return PartKey(self.link, self.hunks, symbol or "", self.note)
 
     @property
     def elsewhere(self) -> str:
-        """Why it may have changed, where it is linked to no edit: by its `note`."""
+        """A possible reason of a change that is linked to no edit, by its `note`."""
         return _(_ELSEWHERE.get(self.note, N_("the compiler, or noise")))
 
     @property
@@ -441,7 +152,7 @@ class Linked(Record, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """Whether several hunks or names link it, and nothing tells them apart."""
+        """True if several hunks or names link it equally."""
         return len(self.hunks) > 1 or len(self.symbols) > 1
 
 
@@ -475,14 +186,14 @@ class CounterSplit(Record, frozen=True):
 
     @property
     def chip_gap(self) -> Number | None:
-        """How far the chip's own change is from the lines' (None: unknown)."""
+        """The chip's own change less the lines' (None: unknown)."""
         if self.chip_old is None or self.chip_new is None:
             return None
         return (self.chip_new - self.chip_old) - self.delta
 
 
 class LaunchMatch(Record, frozen=True):
-    """How a launch of one side found (or did not find) its partner, and what differs."""
+    """A launch of one side, the way its partner was found (if it was), and their differences."""
 
     old: str
     new: str
@@ -513,12 +224,6 @@ class Attribution(Record, frozen=True):
 
 
 _ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
-
-
-#: Nine kinds of instructions are told apart, on both sides of a step.
-_opcodes: Recent[Launch, list[str]] = Recent(
-    lambda launch: [parse(text).opcode for text in launch.instructions.text]
-)
 
 
 def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Attribution:
@@ -577,7 +282,7 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
 
 
 def _readable(profile: Profile) -> bool:
-    """Whether all machine code is SASS whose opcodes are known (an emulator's PTX is not)."""
+    """True if all machine code is SASS with known opcodes (an emulator's PTX is not)."""
     return all(map(_is_readable, profile.launches))
 
 

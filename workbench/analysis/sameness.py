@@ -1,19 +1,17 @@
-"""Whether both sides of a step do the same work: what must be said before any praise.
+"""Doubts that both sides of a step do the same work; they come before any praise.
 
-A kernel may be faster because the compiler found that nobody reads its result, because it
-was run on a smaller problem, or because the other side was built for debugging; and two
+A kernel may be faster because the compiler removed a result that is not used, because it
+ran on a smaller problem, or because the other side was built for debugging; and two
 captures of the same machine code differ by nothing but the machine.
 
 *Not the same work* needs proof: arithmetic or a result that is gone, another problem, another
 input of one code, or a size that bytes show as well. As many bytes by half of the blocks or
 instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
-memory are work of the author. What looks like less data, another kernel, or fewer bits a number is
-said first (`Doubt.certain` is false), and the step is told all the same.
+memory are the author's work. Apparently less data, another kernel, or fewer bits a number are
+mentioned first (`Doubt.certain` is false), and the step is explained all the same.
 
 Launches of one kernel and configuration are counted all together and once, and told only where the
 two agree: a program may run a kernel three times before and four times after.
-
-It is one module because every doubt is weighed beside the others.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Literal
 
 from msgspec import structs
@@ -34,7 +32,6 @@ from workbench.analysis.limits.roofline import (
     all_arithmetic,
     amounts_of,
     each_once,
-    executed,
     loaded_bytes,
     measured,
     operations_of,
@@ -42,11 +39,10 @@ from workbench.analysis.limits.roofline import (
 )
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
+from workbench.analysis.precision import VANISHED, format_words
 from workbench.counters import PTX
-from workbench.gpus import WARP_SIZE
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
-from workbench.sass import OPCODES, matrix_product, opcode_of, product_operations
 from workbench.units import factor, joined, listed, quantity, several
 
 Kind = Literal[
@@ -65,9 +61,6 @@ Kind = Literal[
 
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
 
-#: Arithmetic of which less than this part is left has vanished, if nothing else is left for
-#: every word that is stored; a smaller change may be a better algorithm.
-_VANISHED = 0.05
 #: A size differs where operations and stored bytes both change by this factor or more.
 _OTHER_SIZE = 1.5
 #: The same code that executes this part more or fewer instructions runs on another size.
@@ -80,12 +73,7 @@ _WIDEST = 16.0
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
 _WORD = 4
-#: A format of numbers is told where it is this part of a side's operations, and (but for products
-#: of matrices) of what its lanes execute; and gone where less than `_VANISHED` of it is left.
-_OF_OPERATIONS, _OF_LANES = 0.01, 0.005
-#: Percent of their peak from which tensor cores do a kernel's products.
-_AT_WORK = 10.0
-#: What stands before the words where the work of a launch is the same.
+#: Kind of a doubt -> the head of its sentence where the work of a launch is the same.
 _HEADS = {
     "debug": N_("Built for debugging"),
     "devices": N_("Two devices"),
@@ -97,26 +85,6 @@ _HEADS = {
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
 #: And where it may be the same.
 _ASIDES = {"size": N_("Other amount of data"), "kernels": _HEADS["kernels"]}
-#: Bits of significance of every format, and how its operations are called.
-_FORMATS = {
-    "float64": (53, N_("float64 operations")),
-    "float32": (24, N_("float32 operations")),
-    "TF32": (11, N_("TF32 operations on tensor cores")),
-    "half": (11, N_("half-precision operations")),
-    "bfloat16": (8, N_("bfloat16 operations")),
-    "int8": (8, N_("int8 operations")),
-    "float8": (4, N_("8-bit float operations")),
-}
-#: What a modifier of a product of matrices says of its inputs; without one they are halves.
-_INPUTS = {
-    "TF32": "TF32",
-    "BF16": "bfloat16",
-    "S8": "int8",
-    "U8": "int8",
-    "E4M3": "float8",
-    "E5M2": "float8",
-}
-
 #: Metrics of what the compiler made of PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
@@ -137,7 +105,7 @@ class Doubt(Record, frozen=True):
 
     @property
     def unlike(self) -> bool:
-        """Whether neither side is the faster one: there was more, or less, to do."""
+        """True if neither side is the faster one: there was more, or less, to do."""
         return self.kind == "size" or (self.certain and self.kind not in _RATIOS)
 
 
@@ -146,9 +114,9 @@ def doubts(
     new: Profile,
     labels: tuple[str, str] | None = None,
 ) -> tuple[Doubt, ...]:
-    """Why `old` and `new` do not do the same work; empty where nothing says so.
+    """Reasons to doubt that `old` and `new` do the same work; empty if there are none.
 
-    `labels`: what to call them; None: the old and the new side.
+    `labels`: their names; None: the old and the new side.
     """
     sides = (old, new)
     labels = labels or (_("the old side"), _("the new side"))
@@ -163,12 +131,13 @@ def doubts(
         launched = _other_launches(sides, codes, labels)
         found += [launched] if launched is not None else _by_amount(sides, labels)
         both = side_by_side(old, new)
-        found.append(_precision((both.old, both.new)))
+        if formats := format_words((both.old, both.new)):
+            found.append(Doubt(kind="precision", words=formats))
     return tuple(doubt for doubt in found if doubt is not None)
 
 
 def headline(found: Iterable[Doubt]) -> str:
-    """What is certain, as one sentence: ``Not the same work: …`` before all else; or ""."""
+    """The certain doubts, as one sentence: ``Not the same work: …`` before all else; or ""."""
     words: dict[str, list[str]] = defaultdict(list)
     for doubt in found:
         if doubt.certain and doubt.kind != "precision":
@@ -199,7 +168,7 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
 
 
 def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A debug build against one that is none."""
+    """A doubt if one side alone was built for debugging."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
         words = _("{labels} with -G, the other side without").format(
@@ -210,7 +179,7 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
 
 
 def both_for_debugging(old: Profile, new: Profile) -> str:
-    """What must be known of two debug builds; "" where one side is none."""
+    """A warning about two debug builds; "" if a side was not built for debugging."""
     if not (_built_for_debugging(old) and _built_for_debugging(new)):
         return ""
     return _("both sides were built for debugging (-G): the compiler optimized neither")
@@ -257,7 +226,7 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
-    """Whether PTX became machine code that nobody holds, by other flags than definitions."""
+    """True if PTX was compiled to unknown machine code with other flags than definitions."""
     if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
         return False
     built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
@@ -427,11 +396,11 @@ def _other_launch(
         did = _("{factor} the instructions").format(factor=factor(more * each))
         did = _more(read, "byte") if read is not None and min(read.once) > 0 else did
         return Doubt(kind="size", words=words, more=did)
-    # What a matrix unit does in one instruction took hundreds.
+    # One instruction of a matrix unit replaces hundreds.
     used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
     few = min(each, 1 / each)
     debug = len({*map(_built_for_debugging, sides)}) == 2  # which says where instructions went
-    if more != 1 or few > _VANISHED or debug or any(x is None or x >= 1.0 for x in used):
+    if more != 1 or few > VANISHED or debug or any(x is None or x >= 1.0 for x in used):
         return None
     words = _(
         "{idle} executes {min} of the other side's instructions in as many "
@@ -442,7 +411,7 @@ def _other_launch(
 
 
 def _one_build(old: Launch, new: Launch) -> bool:
-    """Whether registers, shared memory and blocks say that one code was launched."""
+    """True if registers, shared memory and blocks show that one code was launched."""
     built = [
         (x.signature, x.block, *(x.metrics.get(name) for name in _RESOURCES)) for x in (old, new)
     ]
@@ -481,10 +450,10 @@ def _dotted(launch: Launch) -> str:
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """What lanes load and memory moves for them, changed alike: less data, or read once less.
+    """A like change of the lanes' loads and of memory's traffic: less data, or one read fewer.
 
-    Where no lane is known, what memory reads, what it writes and the instructions did; in one build
-    that was launched alike, its traffic.
+    Where lanes are unknown: of memory's reads, its writes and the instructions; of one build with
+    the same launch: of its traffic.
     """
     text, shown = _("{data} loaded, {ratio} × as much"), amounts_of(sides, loaded_bytes)
     every = [shown, amounts_of(sides, _dram_bytes)]
@@ -500,7 +469,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         return None
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
     if operations is not None and max(operations.once) > 0:
-        # What a block adds up whatever it reads is as much as before.
+        # Sums that a block makes whatever it reads are as many as before.
         amounts.append(operations)
         least, most = sorted((ratios[0], 1.0))
         done = over(operations.once[1], operations.once[0]) or 0.0
@@ -519,7 +488,7 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
     read = amounts_of(sides, partial(value_of, counter="l2_read_sectors"))
     text = N_("{labels} reads nothing from global memory ({labels2}: {there})")
     idle = None if read is None else int(read.once[1] < read.once[0])
-    if idle is None or read is None or read.once[idle] > _VANISHED * read.once[1 - idle]:
+    if idle is None or read is None or read.once[idle] > VANISHED * read.once[1 - idle]:
         return None
     return _nothing(loaded, labels, text, "input")
 
@@ -590,8 +559,8 @@ def _vanished(
 
 
 def _collapsed(amounts: Amounts) -> bool:
-    """Whether, in either reading, one side has next to nothing of what the other one has."""
-    return all(max(both) > 0 and min(both) <= _VANISHED * max(both) for both in amounts)
+    """True if, in either reading, one side has next to nothing of the other's amount."""
+    return all(max(both) > 0 and min(both) <= VANISHED * max(both) for both in amounts)
 
 
 def _other_size(
@@ -617,120 +586,6 @@ def _other_size(
         first=_moved(first, unit), second=second, stored=_moved(stored, "byte")
     )
     return Doubt(kind="size", words=words, more=_more(first, unit))
-
-
-# --- formats of numbers --------------------------------------------------------------
-
-
-#: From so many times as many operations on, numbers may have been taken apart.
-_TERMS = 2.0
-
-
-def _precision(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """Formats of numbers that one side calculates in, and the other one does not."""
-    counted = [_operations_by_format(side) for side in sides]
-    old, new = counted
-    if old is None or new is None:
-        return _tensor_cores(sides)
-    whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
-    # Of a larger problem all formats have more: a format went where its share did as well.
-    shifted = [
-        name
-        for name in _FORMATS
-        for a, b, n, m in ((old[name], new[name], *whole), (new[name], old[name], *whole[::-1]))
-        if a and a >= _OF_OPERATIONS * n and b <= _VANISHED * a * min(m / n, 1.0)
-    ]
-    # Float32 alone that comes or goes is an index, or an epilogue.
-    if not all(whole) or not {*shifted} - {"float32"}:
-        return None
-    said = [
-        f"{_(_FORMATS[name][1])} {quantity(old[name])} → {quantity(new[name])}" for name in shifted
-    ]
-    if "float64" in shifted and max(old[_CONVERTED], new[_CONVERTED]):
-        both = f"{quantity(old[_CONVERTED])} → {quantity(new[_CONVERTED])}"
-        said.append(_("conversions between float64 and float32 {both}").format(both=both))
-    bits = [
-        max(_FORMATS[name][0] for name in own or [max(_FORMATS, key=lambda name: side[name])])
-        for side, own in (
-            (old, [name for name in shifted if old[name] > new[name]]),
-            (new, [name for name in shifted if new[name] > old[name]]),
-        )
-    ]
-    # Twice as many operations may be those of a number's terms, which lose nothing together.
-    lost = bits[1] < bits[0] and whole[1] < _TERMS * whole[0]
-    fewer = _("; with fewer bits, results may be less exact") if lost else ""
-    return Doubt(kind="precision", words=f"{listed(said)}{fewer}")
-
-
-#: Among operations by format: conversions that read or write a float64.
-_CONVERTED = "conversions"
-
-
-def _operations_by_format(profile: Profile) -> Mapping[str, float] | None:
-    """Of every kernel and configuration once; None where the code of one was not counted."""
-    if not all(map(_formats, measured(profile))):
-        return None
-    return {name: _of_format(profile, name) for name in (*_FORMATS, _CONVERTED)}
-
-
-def _of_format(profile: Profile, name: str) -> float:
-    return each_once(profile, lambda launch: _formats(launch).get(name, 0.0)) or 0.0
-
-
-def _count_formats(launch: Launch) -> dict[str, float]:
-    """Operations by format, two a multiply-add; formats of a few lanes are left out."""
-    lanes: dict[str, float] = defaultdict(float)
-    operations: dict[str, float] = defaultdict(float)
-    for text, *__, count in executed(launch):
-        lanes[""] += count
-        if found := _format(text):
-            name, each, weight = found
-            operations[name] += each * count
-            if weight:
-                lanes[name] += weight * count
-    few = _OF_LANES * lanes[""]
-    kept = {name: n for name, n in operations.items() if lanes.get(name, few) >= few}
-    return {_CONVERTED: 0.0, **kept} if few else {}
-
-
-@lru_cache(maxsize=1 << 14)
-def _format(text: str) -> tuple[str, float, float] | None:
-    """What a machine instruction computes in: a format, operations of a lane, and its weight."""
-    opcode, modifiers = opcode_of(text)
-    row = OPCODES.get(opcode)
-    if row is None:
-        return None
-    if row.role == "conversion" and "F64" in modifiers:
-        return _CONVERTED, 1.0, 0.0
-    name = next((_INPUTS[each] for each in sorted(modifiers) if each in _INPUTS), "half")
-    if matrix_product(opcode):
-        each = product_operations(modifiers) / WARP_SIZE
-        return "float64" if opcode == "DMMA" else name, each, math.inf
-    if row.role not in ("floating point", "product"):
-        return None
-    if row.packed:
-        # Constants are made by adding to a product of zeros; HADD2.F32 converts.
-        return name, 0.0 if "RZ, RZ" in text or "F32" in modifiers else float(row.packed), 1.0
-    if opcode == "IDP":
-        return "int8", 8.0 if "4A" in modifiers else 4.0, 1.0
-    each = 2.0 if row.role == "product" else 1.0
-    return "float64" if row.pipe == "FP64" else "float32", each, 1.0
-
-
-_formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)
-
-
-def _tensor_cores(sides: tuple[Profile, Profile]) -> Doubt | None:
-    """Where no machine code tells the format: tensor cores that came or went."""
-    mains = [main_launch(side) for side in sides]
-    used = [value_of(launch, "tensor_utilization") if launch else None for launch in mains]
-    old, new = used
-    if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:
-        return None
-    came = _("products came to the tensor cores ({old} → {new} of their peak)")
-    left = _("products left the tensor cores ({old} → {new} of their peak)")
-    words = (came if old < 1.0 else left).format(old=quantity(old, "%"), new=quantity(new, "%"))
-    return Doubt(kind="precision", words=words)
 
 
 def _more(amounts: Amounts, unit: str) -> str:

@@ -1,70 +1,42 @@
-"""A step in words, each once: what links to a hunk, its numbers, and why it was faster.
+"""Links of a hunk and their numbers, in words: each once.
 
-In come the parts of a counter's or the time's change, and the `Cause`; out go titles, rows and
-sentences that terminal, Markdown, HTML and JSON style and never word again. Which links and
-numbers are worth words, `story` decides.
-
-Why a step was faster is said in a few sentences and in a strip of one line, which are made from
-the `Cause` and so cannot say more than it. Every clause is built from one number and is left out
-where that is missing, within its noise, or too small to matter. Code is *linked to* what its lines
-counted. The strip is edit → counter → stall → time → what limits now; every stop says where its
-proof is: the hunk, the counter's row, the split of the time, or the panel of what limits now. A
-step that is no faster has no edit to show. It is one module because rows, sentences and strip word
-the same things, each once.
+In come the parts of a counter's or the time's change; out go titles and rows that terminal,
+Markdown, HTML and JSON style and never word again. Which links and numbers are worth words,
+`story` decides. Code is *linked to* what its lines counted.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from workbench.analysis.attribution import Attribution, CounterSplit, Linked, Part
-from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
-from workbench.analysis.cause.hypotheses import HALF, WAITS
-from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.launches import KernelChange, kernel_words
-from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.optional import Maybe, growth, minus, times, total
-from workbench.analysis.sameness import asides, headline, precision_words
+from workbench.analysis.duration import StallDelta, TimePart
+from workbench.analysis.limits.limit import stall_words
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.weight import TELLING, WELL
+from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
 from workbench.language import N_, _
 from workbench.model import Number, Record
-from workbench.units import (
-    capital,
-    faster,
-    inside,
-    joined,
-    lines_named,
-    lines_span,
-    listed,
-    quantity,
-    several,
-    signed,
-)
+from workbench.units import capital, listed, quantity, several, signed
 
-#: What ncu's counters of warp samples begin with.
+#: The prefix of ncu's counters of warp samples.
 SAMPLES = "smsp__pcsamp_"
-#: Lines that are named of a source that is not known, those that changed most.
+#: The most lines to name of an unknown source: those that changed most.
 _PLACES = 3
 #: Lines that are named of a symbol's counter.
 _FEW = 4
 
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
 LinkedLine = tuple[int, str, int]
-
-
-#: What can become of a launch.
+#: Fates of a launch.
 _BECAME = (N_("added"), N_("removed"))
 
 
 class Fact(Record, frozen=True):
-    """What one part is of one counter."""
+    """One part of one counter."""
 
     split: CounterSplit
     part: Part
@@ -87,7 +59,7 @@ class Fact(Record, frozen=True):
 
     @property
     def good(self) -> bool | None:
-        """Whether the counter went to its better side; None where it has none."""
+        """True if the counter went to its better side; None if it has no better side."""
         return went_well(self.split.id, self.part.delta)
 
     @property
@@ -106,9 +78,9 @@ class Fact(Record, frozen=True):
 
 
 class Title(NamedTuple):
-    """What a link is, in words: `head`, joined by `by` to `names`.
+    """A link in words: `head`, joined by `by` to `names`.
 
-    `note` says where it is or what became of it, `why` what may have made it without an edit.
+    `note` is its place or fate, `why` a possible cause without an edit.
     """
 
     head: str
@@ -119,7 +91,7 @@ class Title(NamedTuple):
 
     @property
     def lead(self) -> str:
-        """What stands before the names, as a heading: ``Linked by``, ``On its own lines``."""
+        """The words before the names, as a heading: ``Linked by``, ``On its own lines``."""
         text = f"{self.head}{self._joint}{self.by}" if self.names else self.head
         return capital(text)
 
@@ -215,7 +187,7 @@ class Tie(Linked, frozen=True):
 
     @property
     def title(self) -> Title:
-        """What it is, in words."""
+        """The link in words."""
         if self.link == "hunk":
             return Title(_("on its own lines"))
         if self.link == "symbol":
@@ -248,7 +220,7 @@ class Tie(Linked, frozen=True):
     @property
     def together(self) -> str:
         """``hunks 4 and 5`` of what several hunks share, else ""."""
-        return _hunks(self.hunks) if len(self.hunks) > 1 else ""
+        return hunks_named(self.hunks) if len(self.hunks) > 1 else ""
 
     @property
     def places(self) -> str:
@@ -274,7 +246,7 @@ class Tie(Linked, frozen=True):
 
 
 class LeftOut(Record, frozen=True):
-    """What is too small to be told: how many, and their largest part (0-1) of one counter."""
+    """Facts that are too small to show: their number, and their largest part (0-1) of a counter."""
 
     symbols: int = 0
     numbers: int = 0
@@ -297,9 +269,9 @@ class Passage(Record, frozen=True):
 
 
 class Chapter(Passage, frozen=True):
-    """What is told of one hunk.
+    """The facts of one hunk.
 
-    `symbols` are all names that the hunk changes: those that are told first, by weight.
+    `symbols` are all names that the hunk changes, by weight, those with a tie first.
     `lines` are the unchanged lines that make up `weight.TELLING` of a counter by its links.
     """
 
@@ -309,7 +281,7 @@ class Chapter(Passage, frozen=True):
 
 
 class LaunchRow(NamedTuple):
-    """What became of a launch: `how` it came or went, else `changes`."""
+    """The fate of a launch: `how` (added or removed), else its `changes`."""
 
     kernel: str
     how: str
@@ -324,7 +296,7 @@ class LaunchRow(NamedTuple):
 
 
 def silence(attribution: Attribution, hunks: int = 1) -> str:
-    """What is said of hunks that tell nothing."""
+    """A sentence for hunks without facts."""
     if not tellable(attribution):
         return _("no counter is known per line")
     its = _("no counter moved by {share} on its lines")
@@ -333,7 +305,7 @@ def silence(attribution: Attribution, hunks: int = 1) -> str:
 
 
 def went_well(counter: str, delta: Number) -> bool | None:
-    """Whether a change is to a counter's better side; None where it has none."""
+    """True if a change is to a counter's better side; None if it has no better side."""
     better = catalog()[counter].better if counter in catalog() else ""
     return (delta < 0) == (better == "lower") if better and delta else None
 
@@ -349,606 +321,7 @@ def tellable(attribution: Attribution) -> list[CounterSplit]:
     ]
 
 
-# --- why it was faster -----------------------------------------------------------------------
-
-#: Time that no edit explains is told from this part of the longer duration on.
-_UNEXPLAINED = 0.05
-#: A proof that is believed to be less than this part of the change explains only some of it.
-_PARTLY = 0.3
-#: Stalls that took the place of another one, of which so many are named.
-_INSTEAD = 2
-#: What warps did in the states that are no stalls.
-_WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
-
-
-#: What is said of a place that is no hunk.
-_WORDS = {
-    "compiler": N_("code that was not edited"),
-    "launch": N_("the launch"),
-    "source unknown": N_("unknown source"),
-}
-
-
-def tell(
-    comparison: Comparison, attribution: Attribution, cause: Cause, time: TimeSplit | None
-) -> str:
-    """The sentences for a step.
-
-    `attribution` is the split of the line counters, for the places of hunks; `cause` what made the
-    step.
-    """
-    if cause.broken:
-        return joined([f"{capital(text)}." for text in cause.broken])
-    precise = precision_words(cause.doubts)
-    if head := headline(cause.doubts):
-        # Of one machine code a difference in time is the machine's, and worth a word.
-        kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
-        if kinds == {"same-code"}:
-            return joined([head, _speed(comparison)])
-        if kinds == {"devices"}:
-            return joined([head, _speed(comparison), *_limits(comparison, cause)])
-        return joined([head, precise, comparison.partial, _limit(cause.limit_old, cause.limit_new)])
-    clauses = [
-        precise,
-        *(words for __, words in asides(cause.doubts)),
-        # Where there is no time, what was counted comes first; the head of a step says so as well.
-        comparison.partial
-        or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
-        _unseen(comparison),
-        _set_of_kernels(comparison),
-        _by_kernel(cause.kernel),
-    ]
-    speed = comparison.speed
-    alone = comparison.profiler_alone
-    if speed is None or speed.moved or cause.kernel is not None or (alone and cause.proofs):
-        proof = cause.proofs[0] if cause.proofs else None
-        unknown = proof is not None and proof.place.link == "source unknown"
-        clauses += [
-            _proof(proof, comparison, attribution.hunks, cause) if proof else _nothing(comparison),
-            _second(comparison, cause, attribution.hunks),
-            _lanes(comparison),
-            _stall(comparison, cause),
-            "" if unknown or not comparison["duration"].moved else _unexplained(time, comparison),
-        ]
-    clauses.append(_limit(cause.limit_old, cause.limit_new))
-    return joined(clauses)
-
-
-#: A state of warps is told from this part of the change on.
-_MUCH = 0.25
-#: Two states whose parts differ by less are told apart by no sample.
-_ALIKE = 0.9
-
-
-def stall_of(cause: Cause) -> StallMove | None:
-    """The stall that is told beside the first proof, the one that moved most with the time.
-
-    One of the proof's own kind stands for another that samples hardly tell from it. Without one
-    that is much of the change it may be that warps issued, or were ready to, for longer or
-    shorter: they had more or less to do.
-    """
-    if not cause.proofs:
-        return None
-    large = [move for move in cause.stalls if move.share >= _MUCH]
-    large.sort(key=lambda move: (move.stall in WELL, -move.share))
-    own = WAITS.get(cause.proofs[0].counter.id, ())
-    alike = (m for m in large if m.stall in own and m.share >= _ALIKE * large[0].share)
-    return next(alike, next(iter(large), None))
-
-
-def _instead(cause: Cause, stall: StallMove) -> list[StallMove]:
-    """The stalls that moved against one which holds more than all of the change."""
-    if stall.share <= 1.0 or stall.stall in WELL:
-        return []
-    against = [m for m in cause.stalls if m.share <= -_MUCH and m.stall not in WELL]
-    return against[:_INSTEAD]
-
-
-def lines_of(hunk: Hunk) -> str:
-    """``line 131``, ``lines 4-9``, ``old line 7`` where nothing is left of it."""
-    if hunk.new[0] <= hunk.new[1]:
-        return lines_named(hunk.new)
-    return _("old {lines}").format(lines=lines_named(hunk.old))
-
-
-def _speed(comparison: Comparison, more: str | None = None) -> str:
-    old, new = comparison.old.label, comparison.new.label
-    speed = comparison.speed
-    words = "" if speed is None else faster(speed.speedup, more and "")
-    # Of a program few launches are looked at, which are not its time.
-    launches = comparison.new.of_program or any(one.uneven for one in comparison.kernels)
-    counted, time = comparison["instructions"].delta is not None, comparison["duration"]
-    still = counted and not any(each.moved for each in comparison.counters)
-    if speed is None and still and time.old is time.new is None:
-        text = _("Nothing that was counted moved from {old} to {new}.")
-    elif speed is None:
-        text = _("{old} and {new} do not both have a time.")
-    elif more is not None:
-        takes = _("{new} takes {words} of {old}.")
-        text = _("Under the profiler {new} takes {words} of {old}.") if speed.profiled else takes
-    elif speed.moved and speed.profiled and launches:
-        text = _("Under the profiler these launches of {new} are {words} than those of {old}.")
-    elif speed.profiled and launches:
-        text = _("Under the profiler these launches of {new} and {old} are equally fast.")
-    elif speed.moved and speed.profiled:
-        text = _("Under the profiler {new} is {words} than {old}.")
-    elif speed.moved:
-        text = _("{new} is {words} than {old}.")
-    elif speed.profiled:
-        text = _("Under the profiler {new} and {old} are equally fast within the noise.")
-    else:
-        text = _("{new} and {old} are equally fast within their intervals.")
-    return text.format(old=old, new=new, words=words)
-
-
-def _unseen(comparison: Comparison) -> str:
-    """A time that moved, where measured or under the profiler, whose counters are told, alone."""
-    speed, duration = comparison.speed, comparison["duration"]
-    if speed is None or speed.profiled or speed.moved == duration.moved:
-        return ""
-    if duration.moved and duration.old and duration.new:
-        words = faster(duration.old / duration.new)
-        return _("Under the profiler {new} is {words}.").format(
-            new=comparison.new.label, words=words
-        )
-    known = duration.old and duration.new
-    others = any(delta.moved for delta in comparison.counters)
-    if not (known and others):
-        return ""
-    return _("Under the profiler they are equally fast within the noise.")
-
-
-def _by_kernel(kernel: KernelChange | None) -> str:
-    """Of several kernels the one that changed most."""
-    text = _("The kernel that changed most: {kernel}.")
-    return text.format(kernel=kernel_words(kernel)) if kernel is not None else ""
-
-
-#: Kernels that came and went are told where they make this part of the change.
-_MOSTLY = 0.5
-
-
-#: Kernels of a side that are named.
-_SEEN = 3
-
-
-def _set_of_kernels(comparison: Comparison) -> str:
-    """The kernels that came and went, where most of the change is theirs, or much of a report's."""
-    duration = comparison["duration"]
-    change = duration.delta if duration.moved else 0.0
-    if change is None or duration.old is None or duration.new is None:
-        return ""
-    apart = [one for one in comparison.kernels if not one.matched and not one.alone]
-    # Where a kernel was not, it took no time; where its time was not taken, nothing adds up.
-    parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
-    net = total(parts)
-    if net is None or not parts:
-        return ""
-    mostly = net * change > 0 and abs(net) >= _MOSTLY * abs(change)
-    foreign = not (comparison.new.version or comparison.new.of_program)
-    much = max(abs(part or 0.0) for part in parts) >= _UNEXPLAINED * max(duration.old, duration.new)
-    if not mostly and not (foreign and much):
-        return ""
-    gone = _functions([(one.name_old, s) for one in apart if (s := _taken(one, 0))])
-    come = _functions([(one.name_new, s) for one in apart if (s := _taken(one, 1))])
-    said = [
-        text.format(kernels=listed(names, _SEEN))
-        for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
-        if names
-    ]
-    if not mostly:
-        text = _("The set of kernels differs as well: {kernels}.")
-    elif any(one.matched for one in comparison.kernels):
-        text = _("Most of it is in the set of kernels: {kernels}; all others take {old} → {new}.")
-    # Of more than are named the words say how many there are.
-    elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
-        text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
-    else:
-        text = _("The set of kernels changed: {kernels}.")
-    whole = duration.old, duration.new
-    rest = [minus(whole[n], total(_taken(one, n) for one in apart)) for n in (0, 1)]
-    old, new = (quantity(seconds, "s") for seconds in rest)
-    kernels = _(", ").join(said)
-    return text.format(gone=len(gone), come=len(come), kernels=kernels, old=old, new=new)
-
-
-def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
-    """Each function once, with the time of all its configurations."""
-    taken: dict[str, list[float]] = defaultdict(list)
-    for name, seconds in kernels:
-        taken[name.partition(" grid ")[0] if len(kernels) > 1 else name].append(seconds)
-    several_of = _("{name} ({time} in {n} configurations)")
-    return [
-        (several_of if len(own) > 1 else "{name} ({time})").format(
-            name=name, time=quantity(sum(own), "s"), n=len(own)
-        )
-        for name, own in taken.items()
-    ]
-
-
-def _taken(kernel: KernelChange, side: int) -> float | None:
-    """Seconds that a kernel took on a side, as often as it counts; 0 where it was not there."""
-    often = kernel.samples[side]
-    return times((kernel.old_s, kernel.new_s)[side], often) if often else 0.0
-
-
-def _nothing(comparison: Comparison) -> str:
-    """That nothing explains the time, and the count that went with it and at least as far."""
-    moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
-    speed = comparison.speed
-    if speed is None or not moved:
-        return ""
-    taken = -math.log(speed.speedup)
-    for delta in moved:
-        went = growth(delta.old, delta.new) or 0.0
-        if delta.id in ("instructions", *WAITS) and went * taken >= taken * taken:
-            text = _("No counter that moved explains it; with it, {what} {moved}.")
-            return text.format(what=delta.phrase, moved=_moved(delta))
-    return _("No counter that moved explains it.")
-
-
-def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: Cause) -> str:
-    if proof.way in ("launch", "tail"):
-        text = _launch(proof, cause)
-    elif proof.way == "occupancy":
-        text = _occupancy(proof, cause)
-    elif proof.way == "clock":
-        return _("The SM clock went {words}, which no edit explains.").format(
-            words=proof.counter.words
-        )
-    elif proof.way == "wait":
-        text = _("Time in {stalls} {went}").format(
-            stalls=stall_words(proof.counter.id), went=_went(cause, proof)
-        )
-        if proof.beside is not None and not is_pipe(proof.beside):
-            text += _beside(proof.beside)
-    else:
-        text = _counted(proof.counter)
-        if proof.beside is not None:
-            text += _beside(proof.beside)
-    # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
-    taken = proof.way in ("count", "work", "wait")
-    of = cause.kernel or comparison.speed
-    part = _of_seconds(proof.score, of.old_s, of.new_s) if taken and of else proof.score
-    partly = _("It explains only part of the time.") if part < _PARTLY else ""
-    first = _("{text}.").format(text=f"{text}{_where(proof, hunks)}")
-    if cause.kernel is not None:
-        first = _("In it, {text}").format(text=inside(first))
-    return joined([first, _held(proof), partly])
-
-
-def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
-    """The part (0-1) of what was gained or lost, of a score, which is a part of its logarithm."""
-    change = abs(growth(old_s, new_s) or 0.0)
-    return math.expm1(-score * change) / math.expm1(-change) if change else score
-
-
-def _beside(delta: Delta) -> str:
-    """What moved as well."""
-    return _(", and {what} {moved}").format(what=delta.phrase, moved=_moved(delta))
-
-
-def _held(proof: Proof) -> str:
-    """What a wait kept from its work: a pipe whose share moved, with as much to do."""
-    if proof.beside is None or not is_pipe(proof.beside):
-        return ""
-    old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
-    if proof.beside.id == MEMORY:
-        text = _("With the same bytes, device memory was busy {new} of the time instead of {old}.")
-    else:
-        text = _(
-            "With the same work, the {pipe} was busy {new} of the active time instead of {old}."
-        )
-    return text.format(pipe=proof.beside.phrase, old=old, new=new)
-
-
-def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
-    """Told beside the first proof: occupancy that explains as much as a wait, and what spilled.
-
-    Larger tiles make a smaller grid and need more registers: two effects of one edit. Where there
-    is no duration, it is the count that went the other way.
-    """
-    if not cause.proofs:
-        return ""
-    first, rest = cause.proofs[0], cause.proofs[1:]
-    local = next((proof for proof in rest if proof.counter.id == "local_sectors"), None)
-    if local is not None and (first.way == "launch" or not local.counter.old):
-        return _also(local, hunks)
-    if comparison["duration"].delta is None:
-        return _also(rest[0], hunks) if rest else ""
-    if not rest or rest[0].way != "occupancy" or first.way not in ("wait", "count"):
-        return ""
-    if rest[0].score < first.score:
-        return ""
-    return _("{text}.").format(text=_occupancy(rest[0], cause))
-
-
-def _lanes(comparison: Comparison) -> str:
-    """Lanes that an instruction keeps busy, where more came with less time, or fewer with more."""
-    lanes, speed = comparison["lanes_per_instruction"], comparison.speed
-    moved = growth(lanes.old, lanes.new) or 0.0
-    with_it = speed is not None and speed.moved and moved * math.log(speed.speedup) > 0
-    return _("{text}.").format(text=_counted(lanes)) if with_it and abs(moved) >= HALF else ""
-
-
-def _also(proof: Proof, hunks: Sequence[Hunk]) -> str:
-    return _("{text}.").format(text=f"{_counted(proof.counter)}{_where(proof, hunks)}")
-
-
-def _counted(delta: Delta) -> str:
-    text = _("{what} {moved}").format(what=delta.title, moved=_moved(delta))
-    if delta.id != "local_sectors" or delta.old != 0:
-        return text
-    why = _("registers spilled, or arrays lie in local memory")
-    return _("{text} ({why})").format(text=text, why=why)
-
-
-def _change(delta: Delta) -> str:
-    """A counter and its change, as a row has it."""
-    return _("{what} {change}").format(what=delta.phrase, change=delta.words)
-
-
-def _moved(delta: Delta) -> str:
-    if delta.delta is None:
-        return _("went {words}").format(words=delta.words)
-    text = _("fell {words}") if delta.delta < 0 else _("rose {words}")
-    return text.format(words=delta.words)
-
-
-def _went(cause: Cause, proof: Proof) -> str:
-    move = next((move for move in cause.stalls if move.stall == proof.counter.id), None)
-    if move is None:
-        return _("changed")
-    fell = move.delta_s < 0
-    text = _("fell by an estimated {time}") if fell else _("rose by an estimated {time}")
-    text = text.format(time=quantity(abs(move.delta_s), "s"))
-    if not 0 < move.share <= 1:
-        return text
-    return text + _(" ({share} of the change)").format(share=f"{100 * move.share:.0f}%")
-
-
-def _launch(proof: Proof, cause: Cause) -> str:
-    before, after = (f"{100 * part:.0f}%" for part in cause.active or (0, 0))
-    active = _("SMs are active {after} of the time instead of {before}").format(
-        after=after, before=before
-    )
-    if proof.way == "tail":
-        return _("With as many blocks, {active}").format(active=active)
-    old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
-    text = _("The grid went from {old} to {new} blocks").format(old=old, new=new)
-    if proof.beside is not None:
-        waves = (quantity(value, "") for value in (proof.beside.old, proof.beside.new))
-        text += _(" ({waves} waves)").format(waves=" → ".join(waves))
-    if cause.active is None:
-        return text
-    return _("{text}, and {active}").format(text=text, active=active)
-
-
-def _occupancy(proof: Proof, cause: Cause) -> str:
-    text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
-    because = _(", ").join(_change(delta) for delta in cause.room)
-    if proof.beside is not None:
-        grid = _(" in a grid that does not fill the SMs ({waves} waves)")
-        because += grid.format(waves=quantity(proof.beside.new, ""))
-    return _("{text}: {because}").format(text=text, because=because) if because else text
-
-
-def where_of(proof: Proof, hunks: Sequence[Hunk]) -> str:
-    """``hunks 4 and 5 (lines 128 and 131)``, ``code that nobody edited``, or ""."""
-    return _lines_in(proof.place.hunks, hunks) or _(_WORDS.get(proof.place.link, ""))
-
-
-def _lines_in(numbers: Sequence[int], hunks: Sequence[Hunk]) -> str:
-    named = [hunk for hunk in hunks if hunk.id in numbers]
-    if not named:
-        return ""
-    if len(named) > 1 and all(hunk.new[0] <= hunk.new[1] for hunk in named):
-        lines = _("lines {lines}").format(lines=listed([lines_span(hunk.new) for hunk in named]))
-    else:
-        lines = listed([lines_of(hunk) for hunk in named])
-    hunks_named = _hunks([hunk.id for hunk in named])
-    return _("{hunks} ({lines})").format(hunks=hunks_named, lines=lines)
-
-
-def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
-    where = where_of(proof, hunks)
-    if proof.place.link == "source unknown":
-        return _("; the source is unknown")
-    if proof.way == "wait" and proof.place.link == "launch":
-        return _(
-            "; blocks, which came in waves, now run all at once and step on in {where}"
-        ).format(where=where)
-    if not where or (proof.place.link == "launch" and proof.way != "count"):
-        return ""
-    if proof.place.by == "one":
-        return _("; {where} is the only edit").format(where=where)
-    if proof.place.by == "order":
-        return _("; what warps do to wait for one another changed in {where}").format(where=where)
-    if proof.place.by == "time":
-        return _("; the time moved most in {where}").format(where=where)
-    if proof.place.by == "bounds":
-        return _("; what bounds registers changed in {where}").format(where=where)
-    if proof.way == "occupancy" and proof.place.link == "compiler":
-        return _("; instructions changed most in {where}").format(where=where)
-    share = proof.place.share
-    swapped = ""
-    if proof.place.lost and proof.place.gained:
-        lost, gained = (_hunks(each) for each in (proof.place.lost, proof.place.gained))
-        swapped = _("; what {lost} lost of it, {gained} gained").format(lost=lost, gained=gained)
-    if called := _lines_in(proof.place.called, hunks):
-        where = _("{where}, in functions that {called} calls").format(where=where, called=called)
-    if (dealt := proof.place.dealt) is not None:
-        swapped += _(
-            "; with {sizes} ({hunks}) there are {threads:.3g}× as many threads, each with "
-            "{each:.3g}× as much"
-        ).format(
-            sizes=listed([f"{size.name} {size.old} → {size.new}" for size in dealt.sizes]),
-            hunks=_hunks(dealt.hunks),
-            threads=dealt.threads,
-            each=dealt.each,
-        )
-    if share is None or share >= 0.995:
-        return _(", linked to {where}").format(where=where) + swapped
-    launch = proof.place.launch
-    part = _(", {share} of it linked to {where}").format(share=f"{100 * share:.0f}%", where=where)
-    if launch is not None:
-        part += _(", {share} to the launch").format(share=f"{100 * launch:.0f}%")
-    return part + swapped
-
-
-def _hunks(numbers: Sequence[int]) -> str:
+def hunks_named(numbers: Sequence[int]) -> str:
+    """``hunk 4``, ``hunks 4 and 5``."""
     text = _("hunks {numbers}") if len(numbers) > 1 else _("hunk {numbers}")
     return text.format(numbers=listed(list(map(str, numbers))))
-
-
-def _stall(comparison: Comparison, cause: Cause) -> str:
-    move = stall_of(cause)
-    if move is None or (cause.proofs[0].way == "wait" and cause.proofs[0].counter.id == move.stall):
-        return ""
-    spent = [_spent(move), *(_spent(other) for other in _instead(cause, move))]
-    if len(spent) > 1:
-        text = _("Warps spent an estimated {time}.")
-    elif move.share <= 1.0:
-        text = _("Warps spent an estimated {time}, {share} of the change.")
-    else:
-        text = _("Warps spent an estimated {time}, more than all of the change.")
-    text = text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
-    each = comparison[move.stall]
-    if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:
-        text = joined([text, _("For each instruction they {moved}.").format(moved=_moved(each))])
-    return text
-
-
-def _spent(move: StallMove) -> str:
-    well = _(_WELL.get(move.stall, ""))
-    where = well or _("in {stalls}").format(stalls=stall_words(move.stall))
-    text = _("{time} less {where}") if move.delta_s < 0 else _("{time} more {where}")
-    return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
-
-
-def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
-    """The part of the time that is linked to no edit, and registers, which the compiler deals.
-
-    Of whole launches the kernels' rows tell.
-    """
-    rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
-    rest = [part for part in rest if part.note != "no-samples"]
-    if time is None or not rest:
-        return ""
-    largest = max(rest, key=lambda part: abs(part.delta_s))
-    if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
-        return ""
-    registers = comparison["registers"]
-    dealt = abs(growth(registers.old, registers.new) or 0.0) >= _UNEXPLAINED
-    return _("An estimated {time} is not linked to any source change{registers}.").format(
-        time=signed(largest.delta_s, "s"), registers=_beside(registers) if dealt else ""
-    )
-
-
-def _limits(comparison: Comparison, cause: Cause) -> list[str]:
-    """What limits the code on either of two devices."""
-    both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
-    known = [(limit.words, label) for label, limit in both if limit is not None]
-    if len({words for words, __ in known}) == 1 < len(known):
-        return [_("The limit is {words} on both.").format(words=known[0][0])]
-    old, new = cause.limit_old, cause.limit_new
-    unit = next((r.title for r in RESOURCES if new is not None and r.id == new.id), "")
-    if old is not None and new is not None and unit and new.when(old) == "still ":
-        shares = [f"{limit.share:.0f}%" for limit in (old, new)]
-        return [
-            _("The limit is {unit} on both, {shares}.").format(unit=unit, shares=listed(shares))
-        ]
-    each = [_("{words}, on {label}").format(words=words, label=label) for words, label in known]
-    return [_("The limit is {words}.").format(words=_("; it is ").join(each))] if each else []
-
-
-def _limit(old: Limit | None, new: Limit | None) -> str:
-    if new is None:
-        return ""
-    texts = {
-        "still ": _("The limit is still {words}."),
-        "now ": _("The limit is now {words}."),
-        "": _("The limit is {words}."),
-    }
-    return texts[new.when(old)].format(words=new.words)
-
-
-# --- the strip -----------------------------------------------------------------------------
-
-StopKind = Literal["edit", "counter", "stall", "time", "limit", "doubt"]
-
-
-class Stop(Record, frozen=True):
-    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else its kind's."""
-
-    text: str
-    hunk: int | None = None
-    counter: str = ""
-    kind: StopKind = "counter"
-
-
-def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tuple[Stop, ...]:
-    """The stops of a step, in order."""
-    new = cause.limit_new
-    end = [limit_stop(new, new.when(cause.limit_old))] if new is not None else []
-    if cause.other_work:
-        head = headline(cause.doubts).partition(_(":"))[0]
-        doubt = Stop(text=head, kind="doubt")
-        if {each.kind for each in cause.doubts if each.certain} != {"devices"}:
-            return (doubt, *end)
-        begin = [limit_stop(cause.limit_old, "")] if cause.limit_old is not None else []
-        here = [limit_stop(new)] if new is not None else []
-        return (*begin, doubt, *_time_stop(comparison, cause), *here)
-    out = []
-    if precision_words(cause.doubts):
-        out.append(Stop(text=_("other precision"), kind="doubt"))
-    for head, __ in asides(cause.doubts):
-        out.append(Stop(text=head[:1].lower() + head[1:], kind="doubt"))
-    if cause.proofs and (comparison.speed is None or comparison.speed.moved):
-        proof = cause.proofs[0]
-        where = where_of(proof, attribution.hunks)
-        if not where and proof.way != "clock" and attribution.hunks:
-            where = _("no single hunk")
-        if where:
-            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
-        both = (proof.counter, proof.beside)
-        moved = [delta for delta in both if delta is not None and delta.moved]
-        # A wait's ratio per instruction says less than its time, which the stall tells.
-        told = moved[1:] if proof.way == "wait" else moved
-        for delta in told:
-            text = _change(delta)
-            if proof.way == "tail" and cause.active is not None:
-                # That a slower kernel takes more cycles says nothing.
-                before, after = (f"{100 * part:.0f}%" for part in cause.active)
-                text = _("SMs active {before} → {after} of the time").format(
-                    before=before, after=after
-                )
-            out.append(Stop(text=text, counter=delta.id))
-        stall = stall_of(cause)
-        if proof.way == "wait":
-            stall = next((m for m in cause.stalls if m.stall == proof.counter.id), stall)
-        if stall is not None:
-            text = f"{stall_words(stall.stall)} {signed(stall.delta_s, 's')}"
-            out.append(Stop(text=text, counter=stall.stall, kind="stall"))
-    return (*out, *_time_stop(comparison, cause), *end)
-
-
-def line(stops: tuple[Stop, ...]) -> str:
-    """All of it as one line of text."""
-    return " → ".join(stop.text for stop in stops)
-
-
-def _time_stop(comparison: Comparison, cause: Cause) -> tuple[Stop, ...]:
-    speed = comparison.speed
-    if speed is None:
-        return ()
-    told = speed.moved or cause.more is not None
-    text = faster(speed.speedup, cause.more) if told else _("equally fast")
-    return (Stop(text=text, counter="duration", kind="time"),)
-
-
-def limit_stop(limit: Limit, when: str = "now ") -> Stop:
-    """The last word, which is all that there is to say of a version without a step."""
-    known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
-    text = {"still ": _("still {limit}"), "now ": _("now {limit}")}.get(when, "{limit}")
-    return Stop(text=text.format(limit=limit.words), counter=known, kind="limit")

@@ -17,6 +17,7 @@ from workbench import language
 from workbench.errors import KernelError, UsageError
 from workbench.features import PLACES
 from workbench.session.workspace import Places, Selection
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -66,20 +67,24 @@ def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decor
     return decorate
 
 
-study_option = click.option(
-    "--study",
-    metavar="NAME",
-    help="Study of versions named without one (default: the project's default_study).",
+def moved(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    """Tell once that a target says it all."""
+    if value and not (ctx.meta.get(__name__) or ctx.find_root().params.get("json_errors")):
+        ctx.meta[__name__] = value
+        say(
+            "note: --study, --version, --problem and --device end with the next release: a target "
+            "says it all, as sgemm/v3:n4096@h200",
+            err=True,
+        )
+    return value
+
+
+#: Options of the last release, which a target replaces.
+study_option, version_option, problem_option, device_option = (
+    click.option(f"--{name}", hidden=True, callback=moved)
+    for name in ("study", "version", "problem", "device")
 )
-problem_option = click.option(
-    "--problem", metavar="NAME", help="Problem (default: the study's first profiled one)."
-)
-device_option = click.option(
-    "--device",
-    metavar="NAME",
-    help="Use the profiles of this device (default: the project's default_device, "
-    "or that of the newest profile).",
-)
+problems_option = click.option("--problem", "problems", multiple=True, hidden=True, callback=moved)
 engine_option = click.option(
     "--engine",
     type=click.Choice(["ncu", "emulator"]),
@@ -90,8 +95,8 @@ languages_option = click.option(
     "languages",
     type=click.Choice(("en", "zh", "en,zh")),
     callback=lambda _ctx, _parameter, value: tuple(value.split(",")) if value else (),
-    help="Language of the pages; en,zh: both, the Chinese ones in the folder zh. What a report "
-    "has it keeps (default: those, or that of what people read).",
+    help="Language of the pages; en,zh: both, the Chinese ones in the folder zh. By default a "
+    "report keeps the languages that it has, or gets that of the output.",
 )
 
 format_option = click.option(
@@ -104,7 +109,7 @@ format_option = click.option(
     help="Output format.",
 )
 force_option = click.option(
-    "--force", is_flag=True, help="Compare even what is not comparable; the output says so."
+    "--force", is_flag=True, help="Compare even if not comparable; the output says so."
 )
 all_option = click.option("--all", "all_", is_flag=True, help="Show every counter of the catalog.")
 instruction_limit_option = click.option(
@@ -125,7 +130,8 @@ launch_option = click.option(
 
 
 #: Which recorded profiles are meant: a `Selection`.
-_selection = (problem_option, study_option, device_option, engine_option)
+moved_options = (problem_option, study_option, device_option)
+_selection = (*moved_options, engine_option)
 selection_options = folded("selection", Selection, *_selection)
 #: The same, and which of its launches.
 launch_selection_options = folded("selection", Selection, *_selection, launch_option)
@@ -158,7 +164,7 @@ class Detail(NamedTuple):
 memory_option = click.option(
     "--memory",
     is_flag=True,
-    help="Show only what moved between the levels of memory, with hit rates and shares of peak.",
+    help="Show only the flows between the levels of memory, with hit rates and shares of peak.",
 )
 detail_options = folded(
     "detail",
@@ -166,7 +172,7 @@ detail_options = folded(
     click.option(
         "--sass",
         is_flag=True,
-        help="Show under every hunk what the compiler made of it on both sides (terminal, JSON).",
+        help="Show under every hunk its machine code on both sides (terminal, JSON).",
     ),
     memory_option,
 )
@@ -179,16 +185,15 @@ def _named(**given: Any) -> Named:
     return Named.of(find_project(), Named(**given))
 
 
-def named_options(problem_help: str) -> Decorator:
-    """The versions that are meant, and on which problem: a `Named`."""
-    return folded(
-        "named",
-        _named,
-        click.argument("versions", nargs=-1),
-        click.option("--all", "every", is_flag=True, help="Every version of the study."),
-        study_option,
-        click.option("--problem", metavar="NAME", help=problem_help),
-    )
+#: The versions that are meant, and on which problem: a `Named`.
+named_options = folded(
+    "named",
+    _named,
+    click.argument("versions", nargs=-1, metavar="[STUDY | VERSION][:PROBLEM]..."),
+    click.option("--all", "every", is_flag=True, help="Every version of the study."),
+    study_option,
+    problem_option,
+)
 
 
 def _run_options(**given: Any) -> RunOptions:
@@ -216,8 +221,8 @@ def _in_time(options: Decorator) -> Decorator:
         def command(run: RunOptions, **given: Any) -> None:
             def error() -> KernelError:
                 return KernelError(
-                    f"the command did not end within {run.limit}, and was broken off",
-                    "What it had done is kept; allow more with --timeout SECONDS.",
+                    f"the command did not end within {run.limit}, and was stopped",
+                    "Finished work is kept; raise --timeout to allow more.",
                 )
 
             with contextlib.ExitStack() as held:

@@ -13,10 +13,9 @@ from workbench.views.text.safe_output import write
 @click.command()
 @click.argument("of", metavar="[COMMAND]", required=False)
 def command(of: str | None) -> None:
-    """The JSON schema of what COMMAND prints with --format json; without it, of all.
+    """Print the JSON schema of the documents of COMMAND; without COMMAND, of all.
 
-    `workbench schema error` is that of errors, which `workbench --json-errors` prints on
-    standard error.
+    `workbench schema error`: the errors that `workbench --json-errors` prints.
     """
     if of is not None and of not in SHAPES:
         raise UsageError(f"{of!r} prints no JSON document", did_you_mean(of, SHAPES, "documents"))

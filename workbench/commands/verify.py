@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@named_options("Problem (default: all that are marked verify).")
+@named_options
 @click.option(
     "--engine",
     type=click.Choice(["auto", "gpu", "emulator"]),

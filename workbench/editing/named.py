@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import Recent, main_launch, value_of
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.line_notes import Beside, beside
-from workbench.analysis.wording import limit_stop
+from workbench.analysis.sentence import limit_stop
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.editing.opened import (
     SUFFIXES,
@@ -36,9 +36,8 @@ from workbench.editing.opened import (
 from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.language import _
 from workbench.model import Launch, LineKey, Profile, SourceFile
+from workbench.ncurep.files import LARGE, holds_at_least, stem
 from workbench.ncurep.files import SUFFIXES as REPORTS
-from workbench.ncurep.files import holds_at_least, stem
-from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
 from workbench.project import studies_in, upwards
 from workbench.session.api import CoreSession

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from workbench.analysis.aggregate import LaunchPair, Recent, main_launch
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.line_notes import Beside, beside
+from workbench.analysis.sentence import limit_stop
 from workbench.analysis.source.files import compare_sources, read
 from workbench.analysis.source.lines import scan
 from workbench.analysis.times.timing import time_change
-from workbench.analysis.wording import limit_stop, title_of
+from workbench.analysis.wording import title_of
 from workbench.errors import UsageError, WorkbenchError
 from workbench.language import N_, _, current
 from workbench.model import LineKey, Profile, Record
@@ -206,15 +207,8 @@ class OpenedFile:
         commands = _runs(target.name)
         if parent := target.version.parent:
             before = f"{self.study}/{parent}"
-            wish = self._selection
-            given = {"--problem": wish.problem, "--device": wish.device}
-            options = [word for pair in given.items() if pair[1] for word in pair if word]
-            commands.append(
-                (
-                    _("diff to {before}").format(before=parent),
-                    ("diff", before, target.name, *options),
-                )
-            )
+            sides = before, self._selection.of(target.name)
+            commands.append((_("diff to {before}").format(before=parent), ("diff", *sides)))
             try:
                 step = time_change(self._session.show(before, _alike(target)).timing, target.timing)
             except WorkbenchError:

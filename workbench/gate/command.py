@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from workbench.analysis.story import explain
 from workbench.commands.options import (
@@ -26,7 +27,7 @@ from workbench.gate.judging import Keeping, Past
 from workbench.gate.rules import overall
 from workbench.project import find_project
 from workbench.session.api import CoreSession
-from workbench.session.workspace import Selection
+from workbench.session.workspace import Selection, apart, of_one_problem
 from workbench.views.shapes import dumps
 from workbench.views.terminal.console import print_view
 from workbench.views.terminal.progress import Progress
@@ -142,6 +143,10 @@ def command(
         speak_for(kind)
     session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
+    versions, selection = of_one_problem(versions, selection)
+    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
+        name, selection = apart(versions[0], selection)
+        versions, selection = (), replace(selection, study=name)
     asked = gates.Asked(versions, selection, rules, every=all_)
     if against:
         past = gates.against(session, asked, against, run, accept=keeping.accept)
@@ -164,15 +169,12 @@ def command(
 
 def _nothing(name: str, past: str) -> str:
     """Explain that nothing was checked of a study (without a name: of any)."""
-    of, only = (name, f" --study {name}") if name else ("any study", "")
+    of, only = (name, f" {name}") if name else ("any study", " --all")
     if past:
-        return (
-            f"Nothing is recorded of {of} that could be compared; `workbench time --all{only}` "
-            "takes times."
-        )
+        return f"Nothing is recorded of {of} to compare; `workbench time{only}` takes times."
     return (
         f"No version of {of} is recorded together with its parent; `workbench "
-        f"list{only}` shows what is, `workbench profile` records more."
+        f"list` shows what is, `workbench profile` records more."
     )
 
 
@@ -180,7 +182,7 @@ def _target(text: str) -> tuple[str, Path]:
     """Split ``markdown=gate.md`` into format and path."""
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
-        what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
+        what = f"`{kind}` is not one of its formats" if name else "not FORMAT=FILE"
         raise UsageError(
             f"--also {text}: {what}",
             f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",

@@ -505,7 +505,7 @@ def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Kee
         if asked.names and not times:
             raise UsageError(
                 f"no time of {study.name}/{version.id} on {problem} is recorded",
-                f"`workbench time {study.name}/{version.id} --problem {problem}` takes it.",
+                f"`workbench time {study.name}/{version.id}:{problem}` takes it.",
             )
         for each in times:
             # One device, as everywhere: the one that a time was taken on last.

@@ -62,7 +62,8 @@ from workbench.model import Estimate, Record, Timing
 from workbench.units import quantity, relative, signed, span
 
 if TYPE_CHECKING:
-    from workbench.programs.compared.program import KernelStep, ProgramDifference
+    from workbench.programs.compared.program import ProgramDifference
+    from workbench.programs.compared.steps import KernelStep
 
 #: Counters that are gated without a clock where the project names none: what the emulator knows
 #: exactly, and a slower kernel mostly has more of.

@@ -11,7 +11,8 @@ from workbench.ncurep.read import report_results, select_kernels
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.records import ProgramCapture, TracedLaunch
 from workbench.programs.capture.trace import Trace, survey_of
-from workbench.programs.compared.program import KernelStep, compare_programs, kernel_steps
+from workbench.programs.compared.program import compare_programs
+from workbench.programs.compared.steps import KernelStep, kernel_steps
 
 
 class Recalled(Record, frozen=True):

@@ -20,12 +20,14 @@ from workbench.session.captures import captures
 from workbench.session.workspace import (
     Selection,
     Workspace,
+    apart,
     is_capture,
     is_program,
     is_report,
     sides,
 )
 from workbench.store import Store, means_device
+from workbench.study.folder import view_study
 from workbench.views.html.build import (
     BuiltReport,
     build_devices_page,
@@ -57,7 +59,7 @@ _USAGE = (
 
 
 class SitePlan:
-    """Which site to write where; see `CoreSession.site`, and `build_in` for `languages`."""
+    """A site to write; see `CoreSession.site`, and `build_in` for `languages`."""
 
     def __init__(
         self,
@@ -247,8 +249,9 @@ def _of_project(
 
     project = place.project
     recorded = find_ladders(place.store, project)
-    if len(texts) == 1 and texts[0] in {ladder.name for ladder in recorded}:
-        ladder = _ladder(project, recorded, texts[0], selection)
+    name, where = apart(texts[0], selection)
+    if len(texts) == 1 and name in {ladder.name for ladder in recorded}:
+        ladder = _ladder(project, recorded, name, where)
         return _page(folder, ladder, "index.html", "ladder")
     found = resolve(place, texts, selection)
     ladders = [_ladder_of(target.profile, recorded) for target in found]
@@ -272,7 +275,7 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
     if not alike or old.device.slug != new.device.slug:
         raise UsageError(
             f"{found[0].label} and {found[1].label} were not recorded alike",
-            "A page has one problem and engine, which --problem and --engine choose, and one "
+            "A page has one problem and engine, as v3:n4096 and --engine choose, and one "
             "device, or two that both sides name: v5@h100 v5@h200.",
         )
     ladder = ladders[-1]
@@ -282,7 +285,7 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
 
 
 def _devices(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage:
-    """What was recorded on two devices, of one version or of two."""
+    """The page of records on two devices, of one version or of two."""
     old, new = (
         ladder.rungs[target.profile.version] for ladder, target in zip(ladders, found, strict=True)
     )
@@ -339,8 +342,6 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study.folder import view_study
-
     try:
         return view_study(project, name).problem().name
     except (UsageError, MissingError):

@@ -1,6 +1,6 @@
-"""What was asked, and where: a folder to work in, words that mean something, and options.
+"""The folder to work in, the forms of targets, and options.
 
-Nothing is read here, and nothing heavy imported: a page that is up to date needs no study.
+This module reads no file and imports nothing heavy: a page that is up to date needs no study.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from workbench.errors import UsageError
 from workbench.model import Record
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Who is told how far something is that takes long."""
+    """Receives the progress of long operations."""
 
     def say(self, line: str) -> None:
         """A line that stays."""
@@ -56,21 +58,21 @@ class Workspace:
 
     @cached_property
     def store(self) -> Store:
-        """What is recorded in the project."""
+        """The project's records."""
         return Store.of(self.project)
 
     def is_study(self, text: str) -> bool:
-        """Whether `text` names a study of the project; False where there is no project."""
+        """True if `text` names a study of the project; False without a project."""
         return self.found is not None and text in studies_in(self.found.kernels)
 
     def say(self, line: str) -> None:
-        """Tell whoever listens."""
+        """Send a line to the listener."""
         if self.listener is not None:
             self.listener.say(line)
 
 
 class Selection(Record, frozen=True):
-    """Which of the recorded profiles is meant: the shared command line options."""
+    """The choice of a recorded profile: the shared command line options."""
 
     study: str | None = None
     problem: str | None = None
@@ -78,9 +80,47 @@ class Selection(Record, frozen=True):
     engine: str | None = None
     launch: int | None = None
 
+    def of(self, name: str) -> str:
+        """Spell a target of this problem and device: ``sgemm/v3:n4096@h200``."""
+        marks = ((":", self.problem), ("@", self.device))
+        return name + "".join(mark + value for mark, value in marks if value)
+
+
+def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection]:  # noqa: B008
+    """``sgemm/v3:n4096@h200`` -> (``sgemm/v3``, the selection with that problem and device).
+
+    Raises UsageError: nothing behind a mark, or another problem than the selection's.
+    """
+    head, placed, device = text.partition("@")
+    name, sized, problem = head.partition(":")
+    for mark, value, what in ((sized, problem, "problem"), (placed, device, "device")):
+        if mark and not value:
+            raise UsageError(f"`{text}` names no {what}", "Write sgemm/v3:n4096@h200, or v3 alone.")
+    if problem and selection.problem not in (None, problem):
+        raise UsageError(
+            f"two problems are named: {selection.problem} and {problem}", "Name one of them."
+        )
+    own = {"problem": problem or selection.problem, "device": device or selection.device}
+    return name, replace(selection, **own)
+
+
+def of_one_problem(
+    texts: tuple[str, ...], selection: Selection
+) -> tuple[tuple[str, ...], Selection]:
+    """Targets without their problem, and the selection with it: one holds for all of them."""
+    names = []
+    for text in texts:
+        name = text
+        if not is_report(text):
+            name, own = apart(text, selection)
+            name += "".join(text.partition("@")[1:])
+            selection = replace(selection, problem=own.problem)
+        names.append(name)
+    return tuple(names), selection
+
 
 class Places(Record, frozen=True):
-    """Where the sources are, as they were typed: of both sides, of the old one, of the new one."""
+    """Folders of sources as typed: of both sides, of the old one, of the new one."""
 
     source: str | None = None
     source_old: str | None = None
@@ -92,12 +132,12 @@ class Places(Record, frozen=True):
 
 
 class Manner(NamedTuple):
-    """How combinations are timed.
+    """Options for timing combinations.
 
     Attributes:
-        sampling: How long, and in what state of the caches.
-        resume: What is stored of the same sources is taken from there.
-        since: ISO time; what was stored before it is measured again.
+        sampling: Duration, and the state of the caches.
+        resume: Use stored results of the same sources.
+        since: ISO time; results stored before it are measured again.
         workers: Processes that were started already (`worker_pool.early_workers`).
     """
 
@@ -108,17 +148,17 @@ class Manner(NamedTuple):
 
 
 def is_capture(text: str) -> bool:
-    """Whether `text` means a capture: ``@before``, ``@HEAD~1``, ``@before::softmax``."""
+    """True if `text` means a capture: ``@before``, ``@HEAD~1``, ``@before::softmax``."""
     return text.startswith("@")
 
 
 def is_program(text: str) -> bool:
-    """Whether it means a whole program, and not some of its kernels."""
+    """True if `text` means a whole program, not some of its kernels."""
     return is_capture(text) and "::" not in text
 
 
 def refuse_for_program(text: str, **flags: bool) -> None:
-    """Refuse what is said of kernels alone, where a whole program is meant.
+    """Refuse options for kernels where a whole program is meant.
 
     Raises UsageError: one of the flags is set.
     """
@@ -131,7 +171,7 @@ def refuse_for_program(text: str, **flags: bool) -> None:
 
 
 def is_report(text: str) -> bool:
-    """Whether `text` names a report file (with or without ``::kernel``), there or not."""
+    """True if `text` names a report file (with or without ``::kernel``), there or not."""
     head = text.partition("::")[0]
     if is_capture(text):
         return True  # the profiled launches of a program, as a report holds them

@@ -299,7 +299,7 @@ class Store:
             wanted = " ".join(w for w in (problem, engine, device) if w)
             raise MissingError(
                 f"no profile of {study}/{version} {wanted}".rstrip() + f" below {self.root}",
-                f"Record one: `workbench profile {version} --study {study}`.",
+                f"Record one: `workbench profile {study}/{version}`.",
             )
         best = min(_ENGINES.index(entry.engine) for entry in found)
         found = [entry for entry in found if entry.engine == _ENGINES[best]]
@@ -307,7 +307,7 @@ class Store:
             names = ", ".join(f"{e.device} {e.problem}" for e in found)
             raise UsageError(
                 f"several profiles of {study}/{version}: {names}",
-                "Choose one with --device and --problem.",
+                "Choose one, as v3:PROBLEM@DEVICE.",
             )
         return self.load(found[0].path)
 

@@ -1,49 +1,55 @@
-"""What limits a kernel now, and how much faster each thing that one can try could make it.
+"""The limit of a kernel now, and a bound on the gain of each experiment.
 
 A `Way` is an experiment with a bound: the part of the time that is spent on what it removes,
-read from peaks, excess and waits, and never more than what busier units leave. `Mix` reads the
-machine code, `panel_of` finds the experiments and ranks them, `score_ways` looks back from the
-next version. Nothing here predicts: a bound says what cannot be gained, and a kernel of which
-too little is known gets no way at all. It is one module because a way, its bound and what it is
-judged by later are three readings of one examined launch.
+read from peaks, excess and waits, and never more than what busier units leave. `panel_of` finds
+the experiments and ranks them, `score_ways` looks back from the next version. Nothing here
+predicts: a bound says what cannot be gained, and a kernel of which too little is known gets no way.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import structs
 
-from workbench.analysis.aggregate import main_launch, readings_of, value_of
-from workbench.analysis.cause.hypotheses import WAITS, Behaviour, behaviour_of, shared_part
-from workbench.analysis.code import code_of, issues
+from workbench.analysis.aggregate import main_launch, value_of
+from workbench.analysis.cause.hypotheses import WAITS, shared_part
 from workbench.analysis.expectations import Score, weigh
+from workbench.analysis.limits.examined import (
+    LEAST,
+    OVERHEAD,
+    SPREAD,
+    WIDEST,
+    WORK,
+    Examined,
+    Share,
+    bound,
+    counted,
+    heaviest_line,
+    rows_of,
+    touched_by,
+)
 from workbench.analysis.limits.limit import (
-    FULL,
     HotLine,
     Limit,
     barrier_waits,
-    breakdown,
     limit_of_launch,
     loads,
     sampled_lines,
     stall_words,
 )
-from workbench.analysis.limits.memory import access_of
-from workbench.analysis.misread import is_misread
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
 from workbench.analysis.plausible import broken
-from workbench.counters import PTX, Counter, Missing, catalog, line_metric
-from workbench.gpus import LINE_BYTES, SECTOR_BYTES, WARP_SIZE, Chip, chip_for
-from workbench.language import N_, _
-from workbench.model import Device, Launch, LineKey, Number, Profile, Record
-from workbench.sass import COPIES, HOLDING, Access, lane_width, role
-from workbench.units import listed, quantity
+from workbench.counters import Counter
+from workbench.gpus import SECTOR_BYTES, WARP_SIZE
+from workbench.language import _
+from workbench.model import Device, Launch, LineKey, Profile, Record
+from workbench.units import quantity
 
-#: What can be tried.
+#: Kinds of experiments.
 Kind = Literal[
     "coalesce", "conflicts", "wide", "spills", "lanes", "grid", "launch", "occupancy", "overlap",
     "barriers", "instructions", "reuse", "tensor", "traffic",
@@ -73,7 +79,7 @@ class Way(Record, frozen=True, kw_only=False):
 
     @property
     def rank(self) -> float:
-        """What it can save for its effort."""
+        """Its possible saving per effort."""
         return self.saves / self.effort
 
 
@@ -92,7 +98,7 @@ class Panel(Record, frozen=True):
 
     @property
     def waited(self) -> str:
-        """What the hottest line waited for most: ``64.0% of them in MIO throttle stalls``."""
+        """The main wait of the hottest line: ``64.0% of them in MIO throttle stalls``."""
         stall = waited_most(self.hot) if self.hot is not None else None
         if stall is None:
             return ""
@@ -101,338 +107,9 @@ class Panel(Record, frozen=True):
         )
 
 
-# --- What a launch's instructions are there for, counted as they were issued to warps ------------
-
-#: Roles that do the job's arithmetic, and those that only say where, when and how often.
-WORK = frozenset({"product", "floating point"})
-OVERHEAD = frozenset({"integer", "move", "control"})
-#: Widest access of a lane, in bytes.
-_WIDEST = 16
-#: Accesses whose width is each lane's; matrix loads have their own.
-_PLAIN = {"global load": ("LDG", "LD"), "shared load": ("LDS",)}
-
-
-class Mix:
-    """A launch's machine code by role. All numbers are 0 where it was not counted.
-
-    Attributes:
-        issued: Warp instructions by role.
-        total: All of them.
-        copies_alone: Asynchronous copies bring in data, and no load of a warp.
-    """
-
-    def __init__(self, launch: Launch) -> None:
-        table = launch.instructions
-        self.issued: dict[str, Number] = defaultdict(int)
-        self._narrow: dict[str, float] = defaultdict(float)
-        self._plain: dict[str, Number] = defaultdict(int)
-        self._overhead: dict[LineKey, Number] = defaultdict(int)
-        operations, lines, files = code_of(launch).operations, table.line, table.file
-        opcodes: set[str] = set()
-        for row, count in issues(table).items():
-            operation = operations[row]
-            kind = role(operation)
-            opcodes |= {operation.opcode} if count else set()
-            self.issued[kind] += count
-            if operation.opcode in _PLAIN.get(kind, ()):
-                self._plain[kind] += count
-                self._narrow[kind] += count * min(
-                    lane_width(operation.name.split(".")[1:]) / _WIDEST, 1.0
-                )
-            if kind in OVERHEAD and lines[row] > 0:
-                self._overhead[files[row], lines[row]] += count
-        self.total = sum(self.issued.values())
-        self.copies_alone = bool(opcodes & COPIES) and not opcodes & HOLDING["long_scoreboard"]
-
-    def part(self, roles: frozenset[str]) -> float:
-        """Part of the instructions issued (0-1) that have these roles."""
-        return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
-
-    def width(self, kind: str) -> Maybe:
-        """Mean bytes of a lane's plain load of a role; absent where there is no such load."""
-        return over(_WIDEST * self._narrow[kind], self._plain[kind])
-
-    @property
-    def overhead_line(self) -> LineKey | None:
-        """The source line with most of the overhead."""
-        return max(self._overhead, key=lambda key: self._overhead[key], default=None)
-
-
-def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
-    """The source line with most of a counter (less another one); None where none has any."""
-    table = launch.instructions
-    amounts: dict[LineKey, Number] = defaultdict(int)
-    for row, amount in _rows(launch, counter, less).items():
-        if table.line[row] > 0 and (less or not is_misread(table.text[row])):
-            amounts[table.file[row], table.line[row]] += amount
-    best = max(amounts, key=lambda key: amounts[key], default=None)
-    return best if best is not None and amounts[best] > 0 else None
-
-
-class Touched(NamedTuple):
-    """What requests touch of global memory: sectors, and lines of 128 bytes.
-
-    Each line is a tag that the L1 looks up, and of a store a request of the L2 as well, however
-    few of its sectors are meant.
-    """
-
-    sectors: float = 0.0
-    lines: float = 0.0
-
-
-def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
-    """What some accesses touch (all, if none is named), and the least that would do.
-
-    That is the ideal of their sectors, and a line for each request, or for the sectors that one
-    holds. Nothing where it is not known by instruction. Where half of the sectors or more are
-    meant, as of what begins within a line or fills rows of a tile, as large a part of the lines
-    is; where ncu misreads how many are, all are.
-    """
-    table = launch.instructions
-    names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
-    every, ideal, tags, issued = (_rows(launch, name, "") for name in names)
-    if (ptx := table.columns.get(PTX)) is not None:  # the rows are PTX
-        issued = dict(zip(ptx.rows, ptx.values, strict=True))
-    now, least = [Touched()], [Touched()]
-    for row, lines in tags.items():
-        if accesses and access_of(table.text[row]) not in accesses:
-            continue
-        sectors, meant = every.get(row, 0), ideal.get(row, 0)
-        now.append(Touched(sectors, lines))
-        if sectors <= meant or is_misread(table.text[row]):
-            least.append(now[-1])
-            continue
-        fewer = min(max(issued.get(row, lines), meant * _OF_LINE), lines)
-        spread = sectors - meant > _SPREAD * sectors
-        least.append(Touched(meant, fewer if spread else lines * meant / sectors))
-    first, second = (Touched(*map(sum, zip(*rows, strict=True))) for rows in (now, least))
-    return first, second
-
-
-#: A sector's part of a line.
-_OF_LINE = SECTOR_BYTES / LINE_BYTES
-#: From this part of the sectors on that nobody asked for, lanes are spread over lines.
-_SPREAD = 0.5
-
-
-def _rows(launch: Launch, counter: str, less: str) -> dict[int, Number]:
-    """Instruction -> its part of a counter, less that of another one; {} where none is known.
-
-    Of what is in excess ncu knows nothing where it misreads, and a copy takes a wavefront of shared
-    memory for each line of global memory that it reads, wherever it writes them.
-    """
-    table = launch.instructions
-    names = [
-        line_metric(launch, catalog()[name]) if name in catalog() else None
-        for name in (counter, less)
-    ]
-    out: dict[int, Number] = defaultdict(int)
-    for name, sign in zip(names, (1, -1), strict=True) if names[0] else ():
-        column = table.columns.get(name) if name else None
-        for row, value in zip(column.rows, column.values, strict=True) if column else ():
-            out[row] += sign * value
-    lines = _rows(launch, "l1_tag_requests", "") if less == "shared_wavefronts_ideal" else {}
-    ideal = _rows(launch, less, "") if lines else {}
-    for row in out if less else ():
-        if is_misread(table.text[row]):
-            out[row] = 0
-        elif row in lines and access_of(table.text[row]) == "copy":
-            out[row] = max(0, out[row] - max(0, lines[row] - ideal.get(row, 0)))
-    return out
-
-
-# --- One launch as experiments are read from it, and the bound of what each can save -------------
-#
-# The bound is one sentence: *so much of the time went to a resource, so large a part of that is
-# needless, and the busiest of the units that stay needs the rest.* The time that went to a resource
-# is the larger of two readings: how busy it was, and how long warps stood in the states that its
-# users wait in. Both are upper bounds, as a unit that is busy may hide behind another one, and a
-# warp that waits may be covered by its neighbours. All of it are parts of the time that SMs were
-# active: what the launch itself takes, none of them saves.
-
-#: What could save less than this part of the time is no experiment.
-LEAST = 0.05
-#: A way must be able to save this part of what it removes.
-_MOSTLY = 0.5
-
-
-#: A part (0-1) of something, with its words.
-_Part = tuple[float, str]
-
-
-class Examined:
-    """One launch with all that ways are read from."""
-
-    def __init__(self, launch: Launch, device: Device) -> None:
-        self.launch = launch
-        self.chip: Chip | None = chip_for(device)
-        self.mix = Mix(launch)
-        values = {
-            name: float(found.value)
-            for name, found in readings_of(launch).items()
-            if not isinstance(found, Missing)
-        }
-        values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
-        found = breakdown(launch)
-        waits = dict.fromkeys(found.counted, 0.0)
-        waits.update((share.state.id, share.share) for share in found.shares)
-        self.side: Behaviour = behaviour_of(values, waits or None, launch)
-
-    def busy(self, resource: str) -> Maybe:
-        """How busy (0-1) a resource was."""
-        return over(self.side.share(resource), 100.0)
-
-    def full(self, *resources: str) -> bool:
-        """Whether one of some units is known to be that near its peak."""
-        share = largest(*(self.side.share(resource) for resource in resources))
-        return share is not None and share >= FULL
-
-    def waited(self, states: tuple[str, ...]) -> Maybe:
-        """Part of the warps' time (0-1) in some states."""
-        return self.side.part(frozenset(states))
-
-    def line_waiting(self, states: tuple[str, ...]) -> LineKey | None:
-        """The line on which most samples of some states fell."""
-        found = {
-            line.key: line.samples * sum(part for state, part in line.stalls if state.id in states)
-            for line in sampled_lines(self.launch)
-        }
-        best = max(found, key=lambda key: found[key], default=None)
-        return best if best is not None and found[best] else None
-
-    def rest(self, stays: frozenset[str]) -> tuple[str, float]:
-        """The busiest of the units that stay: its title, and how busy (0-1) it was."""
-        found = [load for load in loads(self.launch) if load.resource.id in stays]
-        if not found:
-            return "", 0.0
-        return found[0].resource.title, found[0].active / 100.0
-
-    def went(self, resources: dict[str, Maybe], states: tuple[str, ...]) -> _Part | None:
-        """The time (0-1) that went to something, with its words; None where nothing says.
-
-        `resources` are units by id, each with the part (0-1) of its load that is meant; `states`
-        what its users wait in.
-        """
-        waited = self.waited(states)
-        loads_of = {name: times(self.busy(name), share) for name, share in resources.items()}
-        known = {name: load for name, load in loads_of.items() if load is not None}
-        best = max(known, key=lambda name: known[name], default="")
-        busy = known.get(best)
-        if waited is not None and (busy is None or waited >= busy):
-            named = [s for s in states if (spent := self.side.waited(s)) and spent >= 0.01]
-            names = listed([stall_words(state) for state in named])
-            return waited, _("warps spend {waited:.0%} of their time in {names}").format(
-                waited=waited, names=names
-            )
-        share, whole = resources.get(best), self.busy(best)
-        if busy is None or share is None or whole is None:
-            return None
-        title = next(load.resource.title for load in loads(self.launch) if load.resource.id == best)
-        part = _(", {share:.0%} of that by these").format(share=share) if share < 0.995 else ""
-        return busy, _("{title} at {whole:.0%} of peak{part}").format(
-            title=title, whole=whole, part=part
-        )
-
-
-def bound(seen: Examined, part: _Part, went: _Part | None, stays: frozenset[str]) -> _Part | None:
-    """The bound and its arithmetic; None where too little can be saved, or nothing is known.
-
-    `part` is what part of what `went` somewhere is needless, `went` the time that went there, each
-    with its words; `stays` are the units that do as much as before.
-    """
-    if went is None:
-        return None
-    product = part[0] * went[0]
-    title, busy = seen.rest(stays)
-    saves = min(product, 1.0 - busy)
-    # Where most of it remains for a unit that stays, it was that unit that warps waited for.
-    if saves < max(LEAST, _MOSTLY * product):
-        return None
-    words = [text for text in (part[1], went[1]) if text]
-    because = "; ".join(words)
-    if part[0] < 0.995:
-        because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
-    if saves < product:
-        because += _("; but {busy:.0%} of the time is needed for {title}").format(
-            busy=busy, title=title
-        )
-    runs = seen.side.running.busiest
-    if runs < 1.0 - LEAST:
-        because += _("; an SM is active for {runs:.0%} of the launch at most").format(runs=runs)
-        saves *= runs
-    return saves, because
-
-
-def _counted(seen: Examined, part: _Part, counter: str) -> _Part | None:
-    """The bound of a launch that no chip ran: what its counts need of the units at their peaks.
-
-    Nothing is known of its time. What is in excess saves no more than what the other units need:
-    issue slots, arithmetic (flops), device memory (bytes that must move).
-
-    `part` is what part of the counter is needless, with its words; `counter` is global sectors or
-    shared wavefronts, which pass the L1's data stage.
-    """
-    chip, launch = seen.chip, seen.launch
-    passes = seen.side.value("shared_wavefronts")
-    least = {
-        _(title): float(metric.value)
-        for name, title in _LEAST.items()
-        if (metric := launch.metrics.get(f"ptx__bound_cycles_{name}"))
-        and not isinstance(metric.value, str)
-    }
-    if not least or chip is None or not chip.sms or passes is None:
-        return None
-    (every, fewer), (stores, fewer_stores) = touched_by(launch), touched_by(launch, "store")
-    cycles = _through(chip, every, stores, passes)
-    if counter == "global_sectors":
-        spared = _through(chip, fewer, fewer_stores, passes)
-    else:
-        spared = _through(chip, every, stores, passes * (1.0 - part[0]))
-    unit = max(cycles, key=lambda name: cycles[name])
-    now, ideal = cycles[unit], spared[unit]
-    if not now:
-        return None
-    others = least | {_("{unit} needs").format(unit=name): n for name, n in spared.items()}
-    other = max(others, key=lambda title: others[title])
-    then = others[other]
-    because = _(
-        "{part_1}; at the chip's peaks {unit} needs {now} cycles, {ideal} without them"
-    ).format(part_1=part[1], unit=unit, now=quantity(now), ideal=quantity(ideal))
-    if then > ideal:
-        because += _("; but {other} {then}").format(other=other, then=quantity(then))
-    return max(0.0, 1.0 - then / now), because
-
-
-def _through(chip: Chip, every: Touched, stores: Touched, passes: float) -> dict[str, float]:
-    """Cycles that units which lanes' requests pass need at their peaks, as far as those are known.
-
-    Args:
-        chip: What would run them.
-        every: What all accesses of global memory touch.
-        stores: What stores do, all of which go on to the L2.
-        passes: Wavefronts of shared memory.
-    """
-    out = {_("the L1 data stage"): max(every.lines, every.sectors * _OF_LINE) + passes}
-    if chip.store_sectors:
-        out[_("the way from L1 to L2")] = stores.sectors / chip.store_sectors
-    out = {unit: cycles / chip.sms for unit, cycles in out.items()}
-    if chip.l2_requests:
-        out[_("the L2")] = stores.lines / chip.l2_requests * chip.sm_clock
-    return out
-
-
-#: Least cycles of other units, which the emulator counts, in words.
-_LEAST = {
-    "issue_slots": N_("the issue slots need"),
-    "fma_pipe": N_("the FMA pipe needs"),
-    "load_store_units": N_("the load/store units need"),
-    "device_memory": N_("device memory needs"),
-}
-
-
 def made(
     kind: Kind,
-    found: _Part | None,
+    found: Share | None,
     words: str,
     effort: int,
     counter: str,
@@ -466,17 +143,17 @@ _AGAIN = 4.0
 _NEAR_PEAK = 80.0
 
 
-def _excess(seen: Examined, whole: str, noun: str) -> _Part | None:
+def _excess(seen: Examined, whole: str, noun: str) -> Share | None:
     """The part (0-1) of a count that is in excess of what lanes asked for."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
     if not total or excess is None:
         return None
-    if excess and (rows := _rows(seen.launch, whole, f"{whole}_ideal")):
+    if excess and (rows := rows_of(seen.launch, whole, f"{whole}_ideal")):
         excess = float(sum(rows.values()))
     return _beyond(total, total - excess, noun) if excess > 0 else None
 
 
-def _beyond(total: float, least: float, noun: str) -> _Part:
+def _beyond(total: float, least: float, noun: str) -> Share:
     """The part (0-1) of a count beyond the least that would do, with its words."""
     part = over(total - least, total) or 0.0
     return part, _("{excess} of {total} {noun} are excessive ({part:.0%})").format(
@@ -488,14 +165,14 @@ def _coalesce(seen: Examined) -> Way | None:
     part = _excess(seen, "global_sectors", _("global sectors"))
     if part is None:
         return None
-    if part[0] > _SPREAD:
+    if part[0] > SPREAD:
         every, fewer = touched_by(seen.launch)
         part = max(part, _beyond(every.lines, fewer.lines, _("look-ups of 128-byte lines")))
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
     # Before a full L2 the queues fill, up to that of all memory instructions.
     behind = _SHARED if seen.full("l2") and not seen.side.value("shared_wavefronts") else ()
     went = seen.went(resources, (*_GLOBAL, "drain_stall", *behind))
-    found = bound(seen, part, went, _ISSUING) or _counted(seen, part, "global_sectors")
+    found = bound(seen, part, went, _ISSUING) or counted(seen, part, "global_sectors")
     line = heaviest_line(seen.launch, "global_sectors", "global_sectors_ideal")
     words = _("Let neighbouring lanes touch neighbouring addresses of global memory")
     return made("coalesce", found, words, 1, "global_sectors_excess", line)
@@ -507,7 +184,7 @@ def _conflicts(seen: Examined) -> Way | None:
         return None
     went = seen.went({"l1_data": shared_part(seen.side)}, _SHARED)
     found = bound(seen, part, went, _ISSUING | _FAR)
-    found = found or _counted(seen, part, "shared_wavefronts")
+    found = found or counted(seen, part, "shared_wavefronts")
     line = heaviest_line(seen.launch, "shared_wavefronts", "shared_wavefronts_ideal")
     words = _("Pad or swizzle shared memory to avoid bank conflicts")
     return made("conflicts", found, words, 1, "shared_wavefronts_excess", line)
@@ -523,7 +200,7 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
             continue
         of_lsu = seen.mix.issued[kind] / max(1, sum(seen.mix.issued[k] for k in _THROUGH_LSU))
         part = (
-            1.0 - width / _WIDEST,
+            1.0 - width / WIDEST,
             _("a lane loads {width:.2g} bytes at a time where 16 are possible").format(width=width),
         )
         # Wider loads are fewer; what they carry still passes the data stage and the L2.
@@ -624,7 +301,7 @@ def _barriers(seen: Examined) -> Way | None:
 
 def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
-    # Where a unit is full, more warps only queue for it; without a whole wave there are none.
+    # More warps only queue for a full unit; without a whole wave there are no more warps.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
     waves = seen.side.value("waves")
     if full or possible is None or not 0 < possible <= _FEW_WARPS or waves is None or waves < 1:
@@ -732,16 +409,14 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
     _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
-
-
-#: What grows where an advice was followed; of all others it falls.
+#: Kinds whose quantity grows where the advice was followed; all others' falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
 #: An advice was followed where its own quantity moved by this part of it or more.
 _MOVED = 0.02
 
 
 def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
-    """What each kind of way is to move, by its kind and counter."""
+    """The quantity that each kind of way should move, by kind and counter."""
     side, mix, runs = seen.side, seen.mix, seen.side.running
     seconds = side.value("duration")
     loads = sum(mix.issued[f"{where} load"] for where in ("shared", "global"))
@@ -768,7 +443,7 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
 
 
 def moved(way: Way, old: Panel, new: Panel) -> bool:
-    """Whether what a way is to move went its way; not where a side does not know it."""
+    """True if a way's quantity moved in its direction; False where a side does not know it."""
     before, after = (panel.amounts.get((way.kind, way.counter)) for panel in (old, new))
     change = minus(after, before)
     if before is None or change is None:
@@ -852,7 +527,7 @@ def statement_at(profile: Profile, key: LineKey) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a statement that began on this line, or above, goes on below."""
+    """True if a statement that began on this line, or above, goes on below."""
     code = line.split("//")[0].rstrip()
     return bool(code) and not code.startswith("#") and code[-1] not in ";{}:"
 

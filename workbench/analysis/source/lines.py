@@ -136,7 +136,7 @@ def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
 
 @lru_cache(maxsize=1 << 14)
 def information(tokens: Tokens) -> int:
-    """How much a line says: its tokens that are neither punctuation nor a common word.
+    """The information of a line: its tokens that are neither punctuation nor a common word.
 
     ``}`` and ``__syncthreads();`` give 0: that two such lines are equal is no sign
     that they are the same line.

@@ -1,7 +1,4 @@
-"""Run one version on one problem on the CPU; check and explain its result.
-
-It is one module because a second, followed run explains a wrong result.
-"""
+"""Run one version on one problem on the CPU, and check its result."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,9 +22,10 @@ from workbench.callers import foreign
 from workbench.compile.build import BuildResult
 from workbench.disk.limits import MEMORY_VARIABLE
 from workbench.engines import Subject
+from workbench.engines.emulated.diagnosis import Suspect, never_written, suspected, wrong_elements
 from workbench.engines.emulated.record import resident
 from workbench.engines.host.buffers import (
-    FAR_OFF,
+    Array,
     as_answer,
     check_copy,
     check_whole,
@@ -40,7 +38,6 @@ from workbench.engines.host.buffers import (
     poison_byte,
     random_places,
     repeated,
-    unwritten,
 )
 from workbench.engines.host.failures import UNPROVED, describe_check, differs
 from workbench.engines.host.job import Check
@@ -69,10 +66,7 @@ _REPEATABLE = (
 )
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
-Array = NDArray[Any]
 Defined = tuple[tuple[str, int], ...]
-
-
 #: Words of the emulator's hints -> our options and pages.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
@@ -110,29 +104,6 @@ def as_ours() -> Iterator[None]:
         kinds = ((ptxemu.LaunchError, UsageError), (ptxemu.Unsupported, InconclusiveError))
         kind = next((ours for theirs, ours in kinds if isinstance(error, theirs)), other)
         raise kind(error.message, in_our_words(error.hint)) from error
-
-
-class Suspect(NamedTuple):
-    """A likely mistake in a launch, reported where a version gives wrong results.
-
-    One with a `place` comes first, and then only its hint is shown.
-    """
-
-    hint: str
-    words: str = ""
-    place: str = ""
-
-
-def suspected(error: KernelError, suspects: Collection[Suspect]) -> KernelError:
-    """An error with what is hardly meant so."""
-    message, hints = error.message, [error.hint]
-    for each in suspects:
-        hints.insert(len(hints) - 1, each.hint)
-        message += f"\n{each.words}" if each.words and not each.place else ""
-    for each in suspects:
-        if each.place:
-            message, hints = f"{each.place}: {each.words}\n{message}", [each.hint]
-    return KernelError(message, " ".join(hints))
 
 
 class Emulation(NamedTuple):
@@ -194,7 +165,7 @@ def _check_memory(arrays: Mapping[str, tuple[tuple[int, ...], str]], problem: st
         raise UsageError(
             f"outputs and scratch take {total:,} bytes on problem {problem}, most of them "
             f"`{name}` with {sizes[name]:,}; this machine's memory is {there:,}",
-            "Choose a smaller problem (--problem), or run it on a GPU (--engine ncu).",
+            "Choose a smaller problem, or run it on a GPU (--engine ncu).",
         )
 
 
@@ -234,7 +205,6 @@ def launched(
 def _run(
     subject: Subject, memory: ptxemu.GlobalMemory, **options: Unpack[ptxemu.Options]
 ) -> list[ptxemu.Counts]:
-    """Run all launches of a version."""
     module, build = _module_of(subject), built_of(subject).build
     with sharing(memory.bytes.nbytes):
         return [launched(module, each, build, memory, **options) for each in subject.launches]
@@ -458,7 +428,7 @@ def _blame(
     origins = module.origins(memory)
     _run(subject, memory, limits=limits, check=False, origins=origins)
     outputs = {name: memory.read(name) for name in arrays.outputs}
-    if (found := _never_written(subject, module, origins, outputs)) or subject.itself:
+    if (found := never_written(subject, module, origins, outputs)) or subject.itself:
         return found
     reference = (
         _answer(subject.answering, seed, limits)
@@ -466,7 +436,7 @@ def _blame(
         else subject.study.reference(subject.problem, arrays.inputs)
     )
     tolerance = subject.study.tolerance_of(subject.version.id)
-    return _wrong_elements(module, origins, outputs, reference, tolerance)
+    return wrong_elements(module, origins, outputs, reference, tolerance)
 
 
 def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[np.float64]]:
@@ -477,7 +447,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
         _run(of, memory, limits=limits)
     except (KernelError, UsageError) as error:
         raise InconclusiveError(
-            f"{of.version.id}, whose results the study takes for right, gives none on "
+            f"{of.version.id}, the study's reference, gives no result on "
             f"{of.problem.name}: {error.message}",
             f"Correct {of.version.id} first. {error.hint}",
         ) from error
@@ -531,242 +501,3 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
         error = KernelError(f"{found.place}: {message}" if found and found.place else message, hint)
         raise suspected(error, emulation.suspects)
     return check
-
-
-# --- A wrong result, explained: the element, its writer, and the suspicious line ---
-# The kernel runs once more with the lines behind every value followed
-# (`ptxemu.Origins`). A line stands out if it takes part in the wrong elements
-# more than in the right ones, by Ochiai's measure, and no other line does so as much.
-
-#: Elements of each kind that are looked at.
-_LOOKED_AT = 4096
-
-
-def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
-    place = ", ".join(str(int(i)) for i in np.unravel_index(flat, shape))
-    return f"{name}[{place}]"
-
-
-def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
-    """How far each element is off, what it is and what it should be."""
-    exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.abs(exact - right), exact, right
-
-
-def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
-    """Elements that are far off by the rules of `engines.host.correctness`; else the worst ones."""
-    distance, exact, right = _distance(got, want)
-    distance[np.isnan(exact)] = np.inf
-    rms = float(np.sqrt(np.mean(right**2))) if right.size else 0.0
-    far: NDArray[np.bool_] = distance > FAR_OFF * tolerance * np.maximum(np.abs(right), rms)
-    if not far.any():
-        far = distance > tolerance * max(rms, np.finfo(np.float64).tiny)
-    return far
-
-
-#: Lines that a message names at most.
-_NAMED = 3
-
-
-def _never_written(
-    subject: Subject,
-    module: ptxemu.Module,
-    origins: ptxemu.Origins,
-    outputs: Mapping[str, Array],
-) -> Suspect | None:
-    """Outputs with elements that were never written."""
-    for name, got in outputs.items():
-        left = unwritten(got).reshape(-1)
-        if not left.any():
-            continue
-        flat = int(np.argmax(left))
-        first, count = _shown(name, got.shape, flat), int(left.sum())
-        more = f" and {count - 1:,} more of its {left.size:,} elements" if count > 1 else ""
-        verb = "were" if count > 1 else "was"
-        stores = list(dict.fromkeys(module.where(instr) for instr in origins.stores[name]))
-        if not stores:
-            none = f"{first}{more} {verb} never written: no instruction stores to {name}"
-            return Suspect("", none)
-        # The line that wrote the element before the first one, or else behind the gap.
-        beside = flat - 1 if flat else int(np.argmin(left))
-        writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
-        place = stores[0] if writer is None else module.where(writer.instr)
-        others = [each for each in stores if each != place]
-        named = "".join(f", {each}" for each in others[: _NAMED - 1])
-        unnamed = f" and {len(others) - _NAMED + 1} more" if len(others) >= _NAMED else ""
-        grid = _too_small(subject, name, left.reshape(got.shape))
-        said = (
-            f"{first}{more} {verb} never written; {name} is stored to by "
-            f"{place if grid else 'this line'}{named}{unnamed}"
-        )
-        return grid._replace(words=f"{said}. {grid.words}") if grid else Suspect("", said, place)
-    return None
-
-
-def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect | None:
-    """A grid that ends before an output does: every thread wrote, and as many elements."""
-    launches = [
-        each
-        for each in subject.launches
-        if any(isinstance(arg, BufferArg) and arg.name == name for arg in each.args)
-    ]
-    places = np.argwhere(~left)
-    if len(launches) != 1 or not len(places):
-        return None
-    blocks, threads = math.prod(launches[0].grid), math.prod(launches[0].block)
-    each, rest = divmod(len(places), blocks * threads)
-    ends, whole = tuple(places.max(axis=0) + 1), left.shape
-    if len(places) != math.prod(ends) and not left.reshape(-1)[: len(places)].any():
-        ends, whole = (len(places),), (left.size,)  # not rows and columns, but one after the other
-    if rest or len(places) != math.prod(ends):  # it is no corner of the output that was written
-        return None
-    reached, all_ = (", ".join(f":{int(end)}" for end in at) for at in (ends, whole))
-    return Suspect(
-        f"Round the grid up, cdiv(size, block), so that it covers all of {name}.",
-        f"Is the grid too small? {blocks:,} {'blocks' if blocks > 1 else 'block'} of {threads:,} "
-        f"threads wrote {each:,} {'elements' if each > 1 else 'element'} each: {name}[{reached}] "
-        f"of {name}[{all_}]",
-        launch_key(subject.version, launches[0], "grid").where,
-    )
-
-
-def _standing_out(
-    origins: ptxemu.Origins, name: str, wrong: NDArray[np.bool_], size: int
-) -> tuple[int, int, int, int, int] | None:
-    """Find the line whose part in wrong elements exceeds its part in right ones the most.
-
-    Returns index of the line, wrong elements with it, wrong elements, right ones with it, right
-    ones.
-    """
-    bad, good = np.nonzero(wrong)[0], np.nonzero(~wrong)[0]
-    if not len(bad) or not len(good):
-        return None
-    rng = np.random.default_rng(0)
-    bad, good = (
-        np.sort(rng.choice(each, min(len(each), _LOOKED_AT), replace=False)) for each in (bad, good)
-    )
-    with_bad = origins.of(name, bad, size).sum(axis=0)
-    with_good = origins.of(name, good, size).sum(axis=0)
-    score = with_bad / np.sqrt(len(bad) * np.maximum(with_bad + with_good, 1))
-    # A line that is behind everything explains nothing.
-    common = len(bad) / np.sqrt(len(bad) * (len(bad) + len(good)))
-    best = int(np.argmax(score))
-    if score[best] <= common or np.count_nonzero(score == score[best]) > 1:
-        return None
-    return best, int(with_bad[best]), len(bad), int(with_good[best]), len(good)
-
-
-def _wrong_elements(
-    module: ptxemu.Module,
-    origins: ptxemu.Origins,
-    outputs: Mapping[str, Array],
-    reference: Mapping[str, Array],
-    tolerance: float,
-) -> Suspect | None:
-    """The first output with wrong elements."""
-    for name, got in outputs.items():
-        off = _wrong(got, reference[name], tolerance)
-        if not off.any():
-            continue
-        flat, size = int(np.argmax(off)), got.dtype.itemsize
-        value, want = got.reshape(-1)[flat], np.asarray(reference[name]).reshape(-1)[flat]
-        place = ""
-        written = ""
-        part = ""
-        writer = origins.writer(name, flat, size)
-        if writer is not None:
-            place = module.where(writer.instr)
-            written = f", last written at {place} by {writer.who}"
-        found = _standing_out(origins, name, off, size)
-        if found is not None:
-            line, bad, all_bad, good, all_good = found
-            file, number = origins.lines[line]
-            place = f"{module.files.get(file, '?')}:{number}"
-            part = (
-                f"; {place} takes part in {bad:,} of {all_bad:,} such elements and in {good:,} "
-                f"of {all_good:,} right ones"
-            )
-        words = (
-            f"{_off(got, reference[name], tolerance, name)}; the first is "
-            f"{_shown(name, got.shape, flat)}: {value:.9g}, not {want:.9g}"
-            f"{written}{part}"
-        )
-        like = _likeness(got, np.asarray(reference[name], np.float64), tolerance, name)
-        words += f"\n{like.words}" if like else ""
-        return Suspect(like.hint if like else "", words, place)
-    return None
-
-
-def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
-    """Say how many elements are off by more than the tolerance, and how many by less."""
-    distance, _, right = _distance(got, want)
-    scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
-    over = ~(distance <= tolerance * scale)
-    rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
-    less = int((~over & (distance > rounding * scale)).sum())
-    more = f", {less:,} more by less" if less and tolerance > rounding else ""
-    count = int(over.sum())
-    return (
-        f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"
-    )
-
-
-#: Types to which a result may have been rounded on its way.
-_NARROW = ("float16", "bfloat16")
-#: The least share of elements of which that holds; the others lie between two such numbers.
-_ROUNDED = 0.95
-
-
-def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str) -> Suspect | None:
-    """Recognize a wrong output as another form of the reference, and say what to do then."""
-    exact = got.astype(np.float64)
-    rms = max(float(np.sqrt(np.mean(want**2))), np.finfo(np.float64).tiny)
-    near = min(max(10 * tolerance, 1e-5), 1e-2) * rms
-
-    def same(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-        with np.errstate(invalid="ignore", over="ignore"):
-            return one.size > 1 and bool(np.all(np.abs(one - other) <= near))
-
-    if same(exact, -want):
-        words = f"{name} is the reference with its sign turned"
-        return Suspect("Turn the sign of what is stored.", words)
-    if want.ndim > 1:
-        *_, rows, columns = want.shape
-        turned = np.swapaxes(want, -1, -2).reshape(want.shape)
-        back = np.swapaxes(want.reshape(*want.shape[:-2], columns, rows), -1, -2)
-        if same(exact, turned) or same(exact, back):
-            hint = "Exchange row and column in the index of the load or of the store."
-            return Suspect(hint, f"{name} is the reference transposed")
-    flat, right = exact.reshape(-1), want.reshape(-1)
-    if same(flat[:-1], right[1:]):
-        return Suspect(
-            "Take one from the index of the load, or add it to that of the store.",
-            f"{name} is the reference shifted by one: each element is the one after it",
-        )
-    if same(flat[1:], right[:-1]):
-        return Suspect(
-            "Add one to the index of the load, or take it from that of the store.",
-            f"{name} is the reference shifted by one: each element is the one before it",
-        )
-    large = np.abs(right) > near
-    if large.sum() > 1:
-        factor = float(np.median(flat[large] / right[large]))
-        if np.isfinite(factor) and factor and same(flat, factor * right):
-            return Suspect(
-                f"Look for a factor of {factor:.6g}: a sum that is added twice, or is of one warp "
-                "alone; a missing scale.",
-                f"{name} is {factor:.6g} times the reference",
-            )
-    for narrow in _NARROW:
-        with np.errstate(over="ignore"):  # what is too large for it is its infinity
-            rounded = right.astype(dtype_of(narrow)).astype(np.float64)
-        told = rounded != right  # what is exact in both says nothing
-        equal = told.any() and np.mean(flat[told] == rounded[told]) > _ROUNDED
-        if got.dtype.itemsize > dtype_of(narrow).itemsize and equal:
-            return Suspect(
-                f"Keep the value in {got.dtype.name} up to the store, or allow for {narrow} in "
-                "`tolerance`.",
-                f"{name} is the reference rounded to {narrow}",
-            )
-    return None

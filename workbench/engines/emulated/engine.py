@@ -352,7 +352,7 @@ def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
     if watched is not None and watched.problem.name == name:
         return ()
     words = f"were looked for on {watched.problem.name}, not on {name}." if watched else (
-        f"were not looked for: `workbench verify {version.study}/{version.id} --problem {name} "
+        f"were not looked for: `workbench verify {version.study}/{version.id}:{name} "
         "--engine emulator` does."
     )  # fmt: skip
     message = f"Races and reads of uninitialized memory {words}"

@@ -120,7 +120,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "out-of-memory": (
         MissingError,
         "too little memory for {version} on {problem} while {during}: {message} ({code})",
-        "Choose a smaller problem with --problem, or end other programs on the GPU.",
+        "Choose a smaller problem, or end other programs on the GPU.",
     ),
     "no-device": (
         MissingError,
@@ -156,7 +156,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
         "code": failure.code,
         "during": failure.during,
         "check": describe_check(check) if check else "",
-        "again": f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}",
+        "again": f"workbench verify {job.study}/{version}:{problem} --seed {job.seed}",
     }
     coded = message if failure.code else message.replace(" ({code})", "")
     form = coded if failure.during else coded.replace(" while {during}", "")

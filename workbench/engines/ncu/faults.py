@@ -201,7 +201,7 @@ def find_fault(
         return KernelError(
             f"{version} crashed on {job.problem} while it was profiled:{quoted}",
             "It read or wrote out of bounds, most likely: `workbench verify "
-            f"{job.study}/{version} --problem {job.problem} --sanitize` names the line. "
+            f"{job.study}/{version}:{job.problem} --sanitize` names the line. "
             "The report that ncu wrote is incomplete and was removed.",
         )
     if "No kernels were profiled" in text:
@@ -219,8 +219,7 @@ def find_fault(
         return KernelError(
             f"the worker for {version} on {job.problem} ended with exit code {ended} under "
             f"ncu{tail}",
-            f"Try it without ncu: `workbench verify {job.study}/{version} --problem "
-            f"{job.problem}`.",
+            f"Try it without ncu: `workbench verify {job.study}/{version}:{job.problem}`.",
         )
     if finished.code != 0 or result is None:
         ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"

@@ -263,7 +263,7 @@ def test_what_did_not_compile_then_is_no_failure_now(
         (("--keep",), "Add --baseline"),
         (("--also", "html=x"), "Formats are"),
         (("--also", "json"), "not FORMAT=FILE"),
-        (("--also", "html=x.html"), "`html` is none of its formats"),
+        (("--also", "html=x.html"), "`html` is not one of its formats"),
         (("--baseline", "../x"), "cannot be named"),
         (("v9", "--baseline", "main"), "v9"),
         (("v0", "--baseline", "main"), "no time of double/v0 on n1000 is recorded"),

@@ -88,7 +88,8 @@ def test_what_timing_does_to_the_same_code_is_no_regression() -> None:
 
 def test_no_time_is_judged_and_what_was_not_kept_is_inconclusive() -> None:
     pytest.importorskip("workbench.programs.compared")
-    from workbench.programs.compared.program import compare_programs, kernel_steps
+    from workbench.programs.compared.program import compare_programs
+    from workbench.programs.compared.steps import kernel_steps
     from workbench.programs.tests.test_counted_programs import FEWER, C, capture
 
     found = compare_programs(capture(("a", 8, C)), capture(("a", 8, FEWER)))

@@ -197,11 +197,11 @@ def _check(capture: ProgramCapture) -> None:
     runs, works = len(capture.survey.runs), len(capture.survey.works)
     for work in capture.survey.works:
         if not len(work.launches) == len(work.weights) == runs:
-            raise ValueError(f"{work.name} has not one time a run")
+            raise ValueError(f"{work.name} does not have one time per run")
         if not all(-1 <= other < works for other in (work.before, work.after)):
-            raise ValueError(f"{work.name} stands beside a kernel that is not there")
+            raise ValueError(f"{work.name} belongs to a kernel that is missing")
     if any(not -1 <= work < works for work in capture.detail):
-        raise ValueError("it details a kernel that is not there")
+        raise ValueError("it has details of a kernel that is missing")
 
 
 def shelf_above(start: Path | None = None) -> Shelf | None:

@@ -144,7 +144,7 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
         device = survey.ranks[rank].devices[0]
         if device in others:
             message = (
-                "The survey stands alone: every rank sees its GPU under the same number, and ncu "
+                "Only the survey was taken: every rank sees its GPU under the same number, and ncu "
                 "cannot be told to look at one of them. Let each see all GPUs (no "
                 "CUDA_VISIBLE_DEVICES of its own)"
             )
@@ -260,7 +260,7 @@ def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
         if found:
             return found
         raise UsageError(
-            f"--kernel {wish.kernel!r} is no regular expression: {error}", "Correct it."
+            f"--kernel {wish.kernel!r} is not a regular expression: {error}", "Correct it."
         ) from error
     found = [x for x in kernels if x in found or pattern.search(names[x])]
     if not found:
@@ -268,7 +268,7 @@ def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
         words = ", ".join(dict.fromkeys(shlex.quote(_pattern(work, works)) for work in hinted))
         raise UsageError(
             f"no kernel of the program matches --kernel {wish.kernel!r}",
-            f"Those that take most time: {words}.",
+            f"The kernels with most time: {words}.",
         )
     return found
 
@@ -514,5 +514,5 @@ def _quoted(said: str) -> str:
 
 
 def _without(code: str, error: WorkbenchError, *, broken: bool = False) -> KernelDetail:
-    message = f"The survey stands alone: {error.message}. {error.hint}"
+    message = f"Only the survey was taken: {error.message}. {error.hint}"
     return KernelDetail(notice=Notice(code, message), broken=broken)

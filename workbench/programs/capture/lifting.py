@@ -77,7 +77,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
             pattern = re.compile(kernel)
         except re.error as error:
             raise UsageError(
-                f"{kernel!r} is no kernel's name, and no regular expression: {error}", hint
+                f"{kernel!r} is neither a kernel's name nor a regular expression: {error}", hint
             ) from error
         own = [work for work in kernels if pattern.search(work.name)]
         own = own or [work for work in kernels if pattern.search(work.signature)]

@@ -12,6 +12,7 @@ from math import prod
 from statistics import fmean
 from typing import NamedTuple
 
+from workbench.analysis.naming import shortened
 from workbench.counters import catalog
 from workbench.language import N_, _, ngettext
 from workbench.model import Estimate, Record
@@ -21,13 +22,12 @@ from workbench.programs.compared.iterations import tuning_words
 from workbench.programs.compared.program import (
     Change,
     ClassChange,
-    KernelStep,
     ProgramDifference,
     WorkChange,
     total,
-    weighs,
 )
 from workbench.programs.compared.skew import RankTime, rank_times, skew_words
+from workbench.programs.compared.steps import KernelStep, weighs
 from workbench.units import (
     count,
     digits3,
@@ -173,7 +173,7 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
     lines = (
         *(alone.format(name=name, words=words) for name, words in repeats if len(repeats) == 1),
         waiting_words(difference),
-        change_words(difference) + _without_interval(difference),
+        change_words(difference) + _most(difference) + _without_interval(difference),
         *_rank_changes(difference),
         beside_words(difference),
         fate_words(difference),
@@ -181,6 +181,23 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
         calls_words(difference),
     )
     return tuple(filter(None, lines))
+
+
+#: Part of the change from which one kernel is told.
+_MOST = 0.5
+
+
+def _most(difference: ProgramDifference) -> str:
+    """The kernel that most of the change is of; "" where that is of many."""
+    row = difference.rows[0] if difference.rows and difference.first.moved else None
+    if row is None or row.fate != "same" or row.name.startswith("["):
+        return ""
+    before, after = difference.seconds(row)
+    if (difference.share(after - before) or 0.0) < _MOST:
+        return ""
+    return _("; most of it in {kernel}, {before} → {after}").format(
+        kernel=shortened(row.name), before=quantity(before, "s"), after=quantity(after, "s")
+    )
 
 
 def _without_interval(difference: ProgramDifference) -> str:
@@ -503,9 +520,11 @@ def share_words(difference: ProgramDifference, row: Change) -> str:
         return _("{share} of the change").format(share=quantity(100 * share, "%"))
     if not kernels.moved:
         return ""
+    own = quantity(100 * (after - before) / kernels.change_s.value, "%")
+    if not 0 < share < 1.005:  # copies went the other way
+        return _("{share} of the kernels' change").format(share=own)
     return _("{before} of the kernels' change, {share} of all of it").format(
-        before=quantity(100 * (after - before) / kernels.change_s.value, "%"),
-        share=quantity(100 * share, "%"),
+        before=own, share=quantity(100 * share, "%")
     )
 
 

@@ -18,12 +18,8 @@ from workbench.model import Profile
 from workbench.programs.capture.capture_store import Shelf
 from workbench.programs.capture.records import ProgramCapture
 from workbench.programs.compared.counterparts import launches_of
-from workbench.programs.compared.program import (
-    KernelStep,
-    ProgramDifference,
-    compare_programs,
-    kernel_steps,
-)
+from workbench.programs.compared.program import ProgramDifference, compare_programs
+from workbench.programs.compared.steps import KernelStep, kernel_steps
 from workbench.programs.compared.words import step_words
 from workbench.programs.shown.sheets import row_names
 from workbench.views.html.page import (
@@ -209,10 +205,7 @@ class _Compared:
         from workbench.views.html.render import render
 
         rows = self.difference.rows
-        panel, kernel = None, ""
-        for number, page in list(self.files.items())[:1]:  # the one that changed most
-            panel, kernel = self.view(number).panel, shortened(self.names[number])
-            panel = replace(panel, page=page) if panel else None
+        leading = next(iter(self.files), None)  # the one that changed most
         view = program_diff_view(
             self.difference,
             self.steps,
@@ -220,7 +213,7 @@ class _Compared:
                 [self.page_of(number) for number in range(len(rows))],
                 [Link(side.name, f"../../{side.home}") for side in self.sides],
             ),
-            (kernel, panel),
+            ("", None) if leading is None else (self.files[leading], self.view(leading)),
         )
         html = render("programdiff.html", self.home, view=view)
         return Rendered(html, msgspec.to_builtins(summarize_programs(self.difference, self.home)))

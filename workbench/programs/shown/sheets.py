@@ -15,14 +15,9 @@ from workbench.model import Estimate, Launch, LineKey, Number, Profile, line_cou
 from workbench.programs import documents as shapes
 from workbench.programs.capture.records import ProgramCapture, Work
 from workbench.programs.compared.counterparts import LaunchClass, classes_of, launches_of
-from workbench.programs.compared.program import (
-    KindTime,
-    ProgramDifference,
-    WorkChange,
-    total,
-    unchanged,
-)
+from workbench.programs.compared.program import KindTime, ProgramDifference, WorkChange, total
 from workbench.programs.compared.skew import rank_times
+from workbench.programs.compared.steps import unchanged
 from workbench.programs.compared.words import (
     count_change,
     inside_words,

@@ -12,7 +12,8 @@ from workbench.analysis.story import Story, telling
 from workbench.analysis.weight import Scale
 from workbench.language import _
 from workbench.model import Profile
-from workbench.programs.compared.program import KernelStep, ProgramDifference
+from workbench.programs.compared.program import ProgramDifference
+from workbench.programs.compared.steps import KernelStep
 from workbench.programs.compared.words import ClassRow, step_words
 from workbench.programs.documents import ProgramStep
 from workbench.programs.recalled import ProgramDiff

@@ -8,7 +8,8 @@ from workbench.errors import InconclusiveError
 from workbench.programs.capture.counted import counted_capture
 from workbench.programs.capture.records import Counted, ProgramCapture, TracedLaunch
 from workbench.programs.capture.trace import Trace, survey_of
-from workbench.programs.compared.program import compare_programs, told, unchanged
+from workbench.programs.compared.program import compare_programs
+from workbench.programs.compared.steps import told, unchanged
 from workbench.programs.compared.words import program_words, survey_words
 from workbench.programs.tests.counted import plain_run
 

@@ -16,7 +16,8 @@ from workbench.model import Device, Profile
 from workbench.programs.capture.records import ProgramCapture, Survey, TracedLaunch
 from workbench.programs.capture.trace import Trace, survey_of
 from workbench.programs.compared.counterparts import pair_works
-from workbench.programs.compared.program import compare_programs, kernel_steps, total
+from workbench.programs.compared.program import compare_programs, total
+from workbench.programs.compared.steps import kernel_steps
 from workbench.programs.compared.words import program_words, step_words
 from workbench.units import faster
 

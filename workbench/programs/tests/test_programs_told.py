@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from benchmarks.truth.programs import load_programs
 from workbench.analysis.story import Step
 from workbench.programs.capture.capture_store import Shelf
-from workbench.programs.compared.program import KernelStep, ProgramDifference
+from workbench.programs.compared.program import ProgramDifference
+from workbench.programs.compared.steps import KernelStep
 from workbench.programs.recalled import ProgramDiff, Recalled, open_capture
 
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data"

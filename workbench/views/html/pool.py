@@ -38,7 +38,7 @@ _COLLECTED = (100_000, 50, 100)
 _REST = 20
 
 _Done = list[tuple[str, KeptPage]]
-#: What children inherit: set before they are forked.
+#: Pages that children inherit: set before they are forked.
 _plan: list[list[Page]] = []
 
 
@@ -124,7 +124,7 @@ def _processes(groups: list[list[Page]]) -> int:
 
 
 def _processors() -> int:
-    """How many this process may use; not every system tells."""
+    """The number of processors that this process may use; all, if the system does not say."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
@@ -166,7 +166,7 @@ def _write(out: Path, group: list[Page]) -> _Done:
 
 
 class _Sweeps:
-    """When this process is to be searched again, by its own clock in seconds."""
+    """The time of this process's next search, by its own clock in seconds."""
 
     due = 0.0
 

@@ -65,7 +65,7 @@ def compact(document: Any) -> str:
 
 
 class ErrorFacts(Document, frozen=True):
-    """What happened and where, what to do next, and the exit code of docs/exit-codes.md."""
+    """The error and its place, the next step, and the exit code of docs/exit-codes.md."""
 
     code: int
     message: str
@@ -73,6 +73,6 @@ class ErrorFacts(Document, frozen=True):
 
 
 class ErrorDocument(Document, frozen=True):
-    """What stands on standard error, in one line, with ``workbench --json-errors``."""
+    """The line on standard error with ``workbench --json-errors``."""
 
     error: ErrorFacts

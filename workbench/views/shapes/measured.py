@@ -83,7 +83,7 @@ class ClockState(Document, frozen=True):
 
 
 class TimedVersion(Document, frozen=True):
-    """How long a version takes on a problem, outside of any profiler."""
+    """The time of a version on a problem, outside of any profiler."""
 
     version: str
     problem: str

@@ -101,7 +101,7 @@ def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
             _(
                 "What differs and does another job than {version} needs a study of its own; a "
                 "kernel of a .cu gets one by "
-                "`workbench new --from-cu FILE --kernel NAME --study NAME`."
+                "`workbench new STUDY --from-cu FILE --kernel NAME`."
             ).format(version=first.against)
         )
     for row in rows:

@@ -13,7 +13,7 @@ from workbench.analysis.aggregate import main_launch
 from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side, remarks
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.launches import KernelChange
+from workbench.analysis.kernels import KernelChange
 from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_most
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
@@ -54,7 +54,7 @@ def show_document(
 
 
 def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
-    """What limits a profile, its hottest line, and what can be tried."""
+    """The limit of a profile, its hottest line, and ways to try."""
     if panel is None:
         return None
     ways = [
@@ -105,7 +105,7 @@ def _hot_line(
 ) -> show.HotSource:
     names = [line_metric(launch, catalog()[f"global_sectors{part}"]) for part in ("", "_ideal")]
     own = counters.get(line.key, {})
-    # What a launch counts of its lines is 0 where a line has no entry.
+    # A launch's count of a line is 0 if the line has no entry.
     sectors, ideal = (None if name is None else own.get(name, 0) for name in names)
     return show.HotSource(
         **_place(profile, line.key),

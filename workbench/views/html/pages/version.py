@@ -35,8 +35,8 @@ from workbench.views.html.page import (
     Rendered,
     View,
     beside,
-    code_name,
     code_script,
+    file_beside,
     launch_page,
     neighbours,
     step_page,
@@ -208,9 +208,10 @@ def _devices(rung: Rung, profile: Profile) -> View | None:
         other = ladder.store.unfolded(files[rung.id, "ncu"])  # no line of it is shown
         rows.append(_row(profile, other, rung.timing, timing, page))
     sides = " ".join(
-        f"{ladder.name}/{rung.id}@{slug}" for slug in (next(iter(there)), ladder.device)
+        f"{ladder.name}/{rung.id}:{ladder.problem}@{slug}"
+        for slug in (next(iter(there)), ladder.device)
     )
-    command = f"workbench report --single-file {sides} --problem {ladder.problem}"
+    command = f"workbench report --single-file {sides}"
     return View(rows=rows, command=command)
 
 
@@ -372,7 +373,7 @@ def render_version(path: str, view: View) -> Rendered:
     if code and left:
         texts = ((str(file), view.profile.sources[file].text or "") for file in sorted(left))
         code["sources"] = {file: text.split("\n") for file, text in texts}
-    name = code_name(path) if code else ""
+    name = file_beside(path) if code else ""
     html = render("version.html", path, view=view, code_file=name)
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
 
@@ -415,7 +416,7 @@ def report_view(profile: Profile, name: str) -> View:
         ),
         launches=profile.launches,
         page=launch_page,
-        stalls=stack_stalls("stalls", alone, "Launch"),
+        stalls=stack_stalls(alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
         counters=counter_table(linked, KEY_COUNTERS),
     )
