@@ -251,8 +251,7 @@ def _here(start: Path | None) -> Path:
 def require_project(start: Path | None = None) -> Project:
     """Find the project as `find_project` does, or say what to do.
 
-    Raises:
-        UsageError: no project at or above the folder.
+    Raises UsageError: no project at or above the folder.
     """
     project = find_project(start)
     if project is None:

@@ -497,13 +497,12 @@ class Triton:
     name = "triton"
 
     def __init__(self, version: Version) -> None:
-        try:
-            self.version = importlib.metadata.version("triton")
-        except importlib.metadata.PackageNotFoundError:
+        self.version = _distribution("triton")
+        if not self.version:
             raise MissingError(
                 f"{version.path} is a Triton kernel, and Triton is not installed",
                 "pip install triton (Linux; no GPU needed).",
-            ) from None
+            )
         kernels = [launch.kernel for launch in version.launches]
         if len(kernels) > 1:
             raise UsageError(

@@ -181,10 +181,8 @@ def write_page(
 
     `targets` are a version, a step, a study, one or two reports or programs, or a page's file;
     `out` is the file, or a folder for it; None: the current one. `force`: overwrite what is no page
-    of a report.
-
-    Raises:
-        UsageError, DataError: as `found_page`; or there is another file of that name.
+    of a report. Raises UsageError, DataError: as `found_page`; or there is another file of that
+    name.
     """
     from workbench.views.html.single import is_page_of_ours, pack  # for one page alone
 

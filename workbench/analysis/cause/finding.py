@@ -138,7 +138,8 @@ def find_cause(
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
-    hypotheses, room = rank(comparison, *sides), _room(comparison, occupancy)
+    unfilled, hypotheses = _unfilled(comparison), rank(comparison, *sides)
+    room = _room(comparison, occupancy, unfilled=unfilled)
 
     def place(counter: Delta, way: str) -> Origin:
         at = attribution, time, occupancy
@@ -154,7 +155,7 @@ def find_cause(
         told = delta_of(comparison, h, sides)
         where = place(told, h.way)
         beside = None
-        if h.way == "occupancy" and _unfilled(comparison):
+        if h.way == "occupancy" and unfilled:
             where, beside = Origin(link="launch"), comparison["waves"] if room else None
         elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
@@ -349,13 +350,15 @@ def _unfilled(comparison: Comparison) -> bool:
     return all(some and most and some <= _UNFILLED * most for some, most in pairs)
 
 
-def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
+def _room(
+    comparison: Comparison, occupancy: Sequence[OccupancySplit], *, unfilled: bool
+) -> tuple[Delta, ...]:
     """The resources that moved occupancy in its direction."""
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:
         return moved
-    if _unfilled(comparison):  # as many blocks as before, of another size
+    if unfilled:  # as many blocks as before, of another size
         return tuple(x for x in moved if x.id == "threads_per_block" and (x.delta or 0) * way > 0)
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:

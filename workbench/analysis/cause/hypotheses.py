@@ -157,9 +157,7 @@ def behaviour_of(
     }
     chip = chip_for(device)
     values["sms"] = float(device.sms or (chip.sms if chip is not None else 0))
-    busy: dict[str, Load] = {}
-    for load in loads(launch) if launch is not None else ():
-        busy[load.resource.id] = load
+    busy: dict[str, Load] = {load.resource.id: load for load in (loads(launch) if launch else ())}
     texts = launch.instructions.text if launch is not None else ()
     roles = any(_HAND_OVER in text for text in texts)
     return Behaviour(
