@@ -206,7 +206,8 @@ class LazyGroup(click.Group):
 def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
-    A version is v3, or sgemm/v3 where the default study is not meant. A report
+    A target says it all: sgemm/v3:n4096@h200 is study, version, problem and device, and v3,
+    v3:n4096 or sgemm are targets too. A report
     file, x.ncu-rep or x.ncu-rep::kernel, may stand wherever a version may stand.
     """
     ctx.obj = {"debug": debug}

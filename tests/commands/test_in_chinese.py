@@ -158,7 +158,7 @@ def _english(words: list[str], theirs: str, capsys: pytest.CaptureFixture[str]) 
     "words",
     [
         "list",
-        "list --study sgemm",
+        "list sgemm",
         "show sgemm/v3",
         "diff sgemm/v2 sgemm/v3",
         "diff conv2d/v0 conv2d/v1 --all",

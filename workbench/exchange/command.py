@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from workbench.commands.options import (
-    device_option,
-    folded,
-    problem_option,
-    speak_for,
-    study_option,
-    version_option,
-)
+from workbench.commands.options import folded, moved_options, speak_for, version_option
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
 from workbench.exchange.written import write_csv, write_parquet
@@ -51,11 +44,9 @@ _where_options = folded(
     "where",
     _filters,
     click.argument("target", default="", metavar="[STUDY][/VERSION][:PROBLEM][@DEVICE]"),
-    study_option,
+    *moved_options,
     version_option,
-    problem_option,
     click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only this engine."),
-    device_option,
 )
 
 
