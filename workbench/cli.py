@@ -32,7 +32,7 @@ _CORE: dict[str, tuple[str, str, str]] = {
     "init": ("init", "Start", "Make this folder a workbench project."),
     "new": ("new", "Start", "Start a new version (or study) from the one before it."),
     "doctor": ("doctor", "Start", "What this machine can do, and how to get what it lacks."),
-    "docs": ("docs", "Start", "The documentation, page by page, without a network."),
+    "docs": ("docs", "Start", "The documentation and the JSON schemas, without a network."),
     "verify": ("verify", "Measure", "Check a version against the float64 reference."),
     "profile": ("profile", "Measure", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Measure", "Time a version against the baseline, outside of any profiler."),
@@ -40,7 +40,6 @@ _CORE: dict[str, tuple[str, str, str]] = {
     "show": ("show", "Look", "One version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "Look", "What moved between two versions, and the code that moved it."),
     "report": ("report", "Look", "Write the HTML site to reports/."),
-    "schema": ("schema", "Share", "The JSON schema of what a command prints with --format json."),
     "serve": ("serve", "Serve", "Serve the HTML site on this machine, and keep it up to date."),
 }
 _FEATURES = {
@@ -56,6 +55,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = dict(
 #: Commands whose exit code is a verdict on code that they run, and that might end the process.
 _JUDGING = {"check", "verify"}
 
+#: Commands of the last release -> what they are now.
+_MOVED = {"schema": ["docs", "schema"]}
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
@@ -173,7 +174,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command where an unknown one was typed."""
+        """Name the nearest command where an unknown one was typed; say what one has become."""
+        if (became := _MOVED.get(args[0])) is not None:
+            if not ctx.params.get("json_errors"):
+                words = " ".join(became)
+                say(f"note: `workbench {args[0]}` is `workbench {words}` from now on", err=True)
+            args = [*became, *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

@@ -50,7 +50,6 @@ SWEPT: dict[str, tuple[str, ...]] = {
     "jobs": ("",),
     "doctor": ("",),
     "docs": ("nothing",),
-    "schema": ("nothing",),
     "verify": ("v0 --engine emulator", "v3 --problem none"),
     "profile": ("v3 --problem none", "v3 --engine ncu"),
     "time": ("v3",),

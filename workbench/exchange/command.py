@@ -28,16 +28,10 @@ if TYPE_CHECKING:
 
 def _filters(target: str, **given: Unpack[Filters]) -> Filters:
     name, where = apart(target, Selection(problem=given["problem"], device=given["device"]))
-    study, slash, version = name.rpartition("/")
-    if not slash and re.match(r"v\d", name) is None:
-        study, version = name, ""
-    return {
-        **given,
-        "study": study or given["study"],
-        "version": version or given["version"],
-        "problem": where.problem,
-        "device": where.device and device_slug(where.device),
-    }
+    study, _, version = name.rpartition("/") if re.search(r"/|^v\d", name) else (name, "", "")
+    own = {"study": study or given["study"], "version": version or given["version"]}
+    device = where.device and device_slug(where.device)
+    return {**given, **own, "problem": where.problem, "device": device}
 
 
 _where_options = folded(
