@@ -40,7 +40,7 @@ __all__ = [
     "Origins", "Position", "PtxError", "ResourceError", "Result", "TensorArgument", "TensorMap",
     "Texture", "TextureArgument", "Unsupported", "files_of", "load", "shipped", "source_lines",
 ]  # fmt: skip
-#: Where what is named lies; the rest is in `api`.
+#: Public name -> its module; names that are not here are in `api`.
 _HOMES = {
     **dict.fromkeys(("Callers", "Foreign", "Position", "files_of", "shipped"), "callers"),
     **dict.fromkeys(("Counts", "Executed"), "counts"),

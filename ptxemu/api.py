@@ -28,8 +28,8 @@ from ptxemu.state.spaces import GlobalMemory
 from ptxemu.state.values import Array
 from ptxemu.texture import Texture
 
-#: What a kernel can be given: an array, whose address it gets; the name of one in a memory that
-#: was made before; a number; the bytes of a struct; a tensor map; a texture.
+#: An argument of a kernel: an array, passed by its address; the name of an array in an existing
+#: memory; a number; the bytes of a struct; a tensor map; a texture.
 Given = Array | str | int | float | np.generic | bytes | TensorArgument | TextureArgument
 #: A variable of shared memory in the text of a kernel: alignment, type, name and elements.
 _SHARED = re.compile(
@@ -40,25 +40,24 @@ _FLOATS = {"f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
 
 class Options(TypedDict, total=False):
-    """How a kernel is run; all may be left out.
+    """Options of a launch; all are optional.
 
     Attributes:
-        cluster: Blocks of a cluster; where it is left out, what the kernel is compiled for.
+        cluster: Blocks of a cluster; by default the size that the kernel is compiled for.
         cooperative: All blocks must be on the chip at once (``cudaLaunchCooperativeKernel``).
         resident: Blocks that the chip holds at once; 0: any number.
-        check: Look for races and reads of what nothing has written (slower); by default.
-        unwritten: Names of arrays that hold nothing yet: reading them first is a fault.
-        blocks: Run about so many blocks, and scale the counts; 0: all.
-        seed: Which blocks these are.
-        textures: By the handles that arguments and memory hold, with the addresses of texels;
-            those that do not lie in one array are left out.
-        limits: When to give up.
+        check: Look for races and for reads of unwritten memory (slower); on by default.
+        unwritten: Names of arrays without values: reading an element before writing it is a fault.
+        blocks: Run about this many blocks, and scale the counts; 0: all.
+        seed: Seed for the choice of these blocks.
+        textures: Handle, as arguments and memory hold it -> the texture and its texels' address;
+            textures whose texels are not in one array are left out.
+        limits: Limits of instructions and time, at which the launch ends.
         workers: Processes; by default one for each core.
-        origins: Told which lines every value comes from (slow).
-        go_on: What a GPU survives (a race, a read of what nothing has written) is collected, and
-            ends nothing.
-        host: Asked when threads wait and none can go on, also in worker processes: may somebody
-            else still write what they wait for? It may take its time to answer.
+        origins: Records the source lines behind every value (slow).
+        go_on: Collect faults that a GPU survives (a race, a read of unwritten memory), and go on.
+        host: Called when threads wait and none can go on, also in worker processes: True if the
+            host may still write the value that they wait for. The call may block.
         print: Gets what the kernel prints, block by block; by default standard error does.
     """
 
@@ -80,10 +79,10 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a launch. Looking at `outputs` or `counts` of a faulty one raises its fault.
+    """The result of a launch; `outputs` and `counts` of a faulty launch raise its fault.
 
     Attributes:
-        faults: What the kernel did wrong, the last of it fatal if there are no counts.
+        faults: Faults of the kernel; without counts, the last one is fatal.
         memory: The arrays as the launch left them.
     """
 
@@ -99,7 +98,7 @@ class Result:
 
     @property
     def counts(self) -> Counts:
-        """What each instruction did and cost; Fault: the kernel did wrong."""
+        """Executions and costs of each instruction; raises Fault if the launch had one."""
         self._sound()
         assert self._counts is not None
         return self._counts
@@ -263,7 +262,7 @@ class Module:
 
     @property
     def assembled(self) -> bool:
-        """Whether it is known what ptxas made of it."""
+        """True if the machine code by ptxas is known."""
         return bool(self.ptx.assembled)
 
     def kernel(self, name: str) -> Kernel:
@@ -289,11 +288,11 @@ class Module:
         return memory_for(self.ptx, arrays, unwritten)
 
     def origins(self, memory: GlobalMemory) -> Origins:
-        """What follows the source lines behind every value, for launches over a memory."""
+        """A recorder of the source lines behind every value, for launches over a memory."""
         return Origins(self.ptx, memory)
 
     def place(self, instr: Instr) -> tuple[str, int]:
-        """Path and line at which a profiler finds what an instruction does."""
+        """Path and line to which a profiler counts an instruction."""
         return self.ptx.place(instr)
 
     def where(self, instr: Instr) -> str:

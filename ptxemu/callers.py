@@ -1,6 +1,6 @@
-"""Whose the cost of a line of PTX is: what stands in a toolkit's header is its caller's.
+"""Charge each line of PTX to a source line; code of a toolkit's header is charged to its caller.
 
-PTX says who called what: its ``.loc`` has ``inlined_at``.
+The caller is in ``inlined_at`` of PTX's ``.loc``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 Position = tuple[int, int]  # number of a file, 1-based line
-#: Whether a path is that of a header which nobody edits, so that what it does is its caller's.
+#: True for the path of a shipped header, whose costs are its caller's.
 Foreign = Callable[[str], bool]
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
@@ -23,7 +23,7 @@ _SHIPPED = re.compile(
 
 
 def shipped(path: str) -> bool:
-    """Whether a header came with the system or with a CUDA toolkit, by the folder it lies in."""
+    """True if a header's folder belongs to the system or to a CUDA toolkit."""
     return _SHIPPED.search(path) is not None
 
 
@@ -44,7 +44,7 @@ class Callers:
         self._known: dict[Position, Position] = {}
 
     def home(self, place: Position, caller: Position | None) -> Position:
-        """Where the cost of the position of a ``.loc`` belongs, by its ``inlined_at``."""
+        """The position to charge for a ``.loc``, given its ``inlined_at``."""
         found = place
         if caller is not None and self._foreign(self._files.get(place[0], "")):
             found = self._known.get(caller, caller)

@@ -178,8 +178,8 @@ def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         raise ctx.unsupported(instr) from error
 
 
-#: What ends a block whose lanes wait for something else than their own block: they `ask` for it,
-#: and their registers are not looked at again.
+#: The end of a basic block whose lanes wait for more than their own thread block: they `ask` once,
+#: and their registers are not read again.
 Wait = mbarrier.PhaseWait | cluster.ClusterWait
 
 
@@ -216,7 +216,7 @@ PIECES = (4, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class LoopTrips:
-    """How many turns of a loop a lane has left, told at the start of one.
+    """The number of iterations that a lane has left, known at the start of one.
 
     `counter` and `limit` are slots, or numbers where `fixed`; the loop goes on while
     ``counter + step`` compares with the limit as `asked`.
@@ -350,7 +350,7 @@ class CompiledKernel:
         for code in self.codes:
             self._loop(code)
         self.slots = ctx.count + 1
-        #: What reads them throws away what they hold before they are written.
+        #: Registers whose readers discard the values that they have before the first write.
         self._chosen = [ctx.register(name) for name in sorted(chosen(graph))]
         #: Registers that some way leaves unwritten, with their bytes.
         self.unsure = [

@@ -1,4 +1,4 @@
-"""What a warp's addresses cost: sectors, tags, wavefronts. Pure functions.
+"""The costs of a warp's addresses: sectors, tags, wavefronts. Pure functions.
 
 All take `addresses`, int64 byte addresses shaped (warps, 32), and `active`, a bool
 array of the same shape or None for "all lanes". Accesses are `width` bytes wide and
@@ -309,7 +309,7 @@ def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
 # Found by the counters of an H200. docs/emulator-rules.md says on which recordings, and on which
 # others this was checked.
 
-#: What a copy past the first-level cache moves a lane: the only size that it has.
+#: Bytes a lane of a copy that bypasses the first-level cache; it has no other size.
 UNIT = 16
 
 
@@ -379,7 +379,7 @@ def _moves(source: Ints, target: Ints, reading: Bools) -> tuple[Ints, Ints, int]
     sectors = (start // 2 ^ end // 2) % 2
     begin, goal, line, row = start // 2, end // 2, start * UNIT // LINE, end * UNIT // LINE
     turn = _earlier(_groups(warp, start, row, halves))
-    # Which halves of a sector are moved: 1, 2 or both.
+    # The halves of a sector that are moved: 1, 2 or both.
     move = _groups(warp, begin, goal, halves, turn)
     moved = np.zeros(move.max() + 1, np.int64)
     np.bitwise_or.at(moved, move, 1 << start % 2)
@@ -411,7 +411,7 @@ def _earlier(groups: Ints) -> Ints:
 
 
 def _each(owners: Ints, groups: Ints, count: int) -> Ints:
-    """How many groups each owner has; all items of a group have one owner."""
+    """The number of groups of each owner; all items of a group have one owner."""
     first = np.unique(groups, return_index=True)[1]
     result: Ints = np.bincount(owners[first], minlength=count).astype(np.int64)
     return result

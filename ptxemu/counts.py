@@ -1,4 +1,4 @@
-"""What a launch did, instruction by instruction: how often each ran, and what it cost."""
+"""Counts of a launch, instruction by instruction: executions and costs."""
 
 from __future__ import annotations
 
@@ -73,11 +73,10 @@ class Executed:
 
     @property
     def copied(self) -> bool:
-        """Whether it brought or took data of global memory that are in no count of sectors.
+        """True if it moved data of global memory that no count of sectors includes.
 
-        ncu counts neither sectors nor wavefronts of bulk copies (nor of loads and stores of
-        another block's shared memory), and so do these counts. What a texture fetch asks for is
-        not known.
+        Like ncu, these counts have neither sectors nor wavefronts of bulk copies, nor of loads and
+        stores of another block's shared memory. The sectors of a texture fetch are unknown.
         """
         parts = self.instr.parts
         if self.instr.op == "tex":
@@ -122,7 +121,7 @@ class Counts:
 
     @property
     def schedule_dependent(self) -> list[Executed]:
-        """What ran as often as one order of the warps has it, of which a chip has many."""
+        """Instructions whose executions depend on the order of the warps."""
         geometry = self.launch.geometry
         if geometry.blocks * geometry.warps == 1:
             return []

@@ -1,6 +1,6 @@
-"""What can go wrong, told in a message and a hint: the kernel, the launch, the PTX, or we cannot.
+"""Errors of a kernel, of a launch, of PTX, and of limits of the emulator.
 
-Every error says what happened and where (file, line, block, thread); `hint` says what to do next.
+The message says what happened and where (file, line, block, thread); `hint` says what to do next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EmulatorError(Exception):
             self.add_note(hint)
 
 
-#: What sort of mistake a fault is.
+#: Kinds of faults.
 Kind = Literal[
     "out-of-bounds", "misaligned", "race", "uninitialized", "barrier", "async-copy", "assert",
     "trap", "endless", "illegal-instruction", "other",
@@ -53,12 +53,12 @@ class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
 
     @property
     def fatal(self) -> bool:
-        """Whether a GPU would end the kernel."""
+        """True if a GPU would end the kernel."""
         return self.kind not in _SURVIVED
 
 
 class Unset(Fault):
-    """A register is read that nothing has written."""
+    """The kernel reads a register before any write."""
 
 
 class Unsupported(EmulatorError):  # noqa: N818
@@ -77,7 +77,7 @@ class PtxError(EmulatorError):
     """The PTX is not as a compiler writes it, or has no such kernel."""
 
 
-#: What damaged PTX makes of what reads it.
+#: Exceptions that damaged PTX causes in the code that reads it.
 DAMAGE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, StopIteration,
     TypeError, ValueError, struct.error,

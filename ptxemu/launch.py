@@ -68,7 +68,7 @@ class TextureArgument:
     texture: Texture
 
 
-#: What a parameter gets: the address of an array by its name, or bytes of a number or struct.
+#: The value of a parameter: the address of a named array, or bytes of a number or struct.
 Argument = str | bytes | TensorArgument | TextureArgument
 #: Of the textures of a launch: that of argument n is so many steps behind the first.
 _TEXTURES, _TEXTURE_STEP = 0x7B00_0000_0000, 16
@@ -76,7 +76,7 @@ _TEXTURES, _TEXTURE_STEP = 0x7B00_0000_0000, 16
 
 @dataclass(slots=True)
 class KernelLaunch:
-    """What to run.
+    """A kernel with its launch configuration.
 
     `resident`: blocks that the chip holds at once; 0: any number. `cooperative`: they must
     all be there at once. `textures`: by their handles, with the addresses of their texels.
@@ -299,7 +299,7 @@ def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
 
 
 class _Prepared(NamedTuple):
-    """What of a kernel does not depend on the launch."""
+    """The parts of a kernel that do not depend on the launch."""
 
     flat: FlatKernel  # it without calls
     graph: ControlFlow  # its control flow
@@ -358,7 +358,7 @@ def _prepare(module: Ptx, name: str) -> _Prepared:
 
 
 def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:
-    """What ptxas made of loads and stores; those of which nothing is known are left out."""
+    """Widths of loads and stores as ptxas made them; unknown ones are left out."""
     out = {}
     every = [instr for _, instr in walk(graph.blocks) if instr.op in ("ld", "st")]
     accesses = [instr for instr in every if space_of(instr) not in ("param", "const")]

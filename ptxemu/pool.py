@@ -94,14 +94,14 @@ def deal(work: Callable[[Item], Answer], items: Sequence[Item], processes: int) 
 
 
 class _Done(NamedTuple, Generic[Answer]):
-    """What `work` gave for the item at a place."""
+    """The result of `work` for the item at a place."""
 
     place: int
     answer: Answer
 
 
 class _Failed(NamedTuple):
-    """What `work` raised for the item at a place."""
+    """The exception of `work` for the item at a place."""
 
     place: int
     error: Exception
@@ -142,7 +142,7 @@ def _collect(crew: Sequence[_Hand[Answer]], count: int) -> list[Answer]:
             hand = idle.pop()
             hand.tell(dealt)
             doing[hand.pipe], dealt = dealt, dealt + 1
-        # What stands behind a failure cannot be the first one, and is not waited for.
+        # Items after a failure cannot be the first to fail, and are not waited for.
         if all(place > end for place in doing.values()):
             break
         for ready in wait(list(doing)):

@@ -1,13 +1,13 @@
-"""What ptxas did with a kernel: which of its loops it cut, and how many instructions are issued.
+"""Effects of ptxas on a kernel: the loops that it cut, and the instructions that are issued.
 
 In come a compiled kernel, its machine code (`sass`) and how often its PTX ran. No result of a
 kernel depends on it: `issued` and `in_pieces` are its doors.
 
-ptxas moves, copies, joins and leaves out; but what has an effect it makes once each time, and
-each instruction says which line of PTX it comes from. So a block in which the access of a line
-stands ran as often as the line; where several blocks hold it, as those of an unrolled loop do,
-their sum did. The rest follows from the control flow of the machine code: blocks that run as
-often as each other, and what the blocks around a block leave for it.
+ptxas moves, copies, joins and removes instructions. But it makes those with an effect once each
+time, and each instruction names its line of PTX. So the block that has a line's access ran as often
+as the line. If several blocks have it, as in an unrolled loop, the sum of their executions is the
+line's. The rest follows from the control flow of the machine code: from blocks that run equally
+often, and from the remainder that the blocks around a block leave for it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from ptxemu.state.context import CodeSite
 
 
 class Ran(Protocol):
-    """What is known of one instruction of a launch: `ptxemu.run.Executed`."""
+    """The record of one instruction of a launch: `ptxemu.run.Executed`."""
 
     instr: Instr
     block: int
@@ -66,7 +66,7 @@ class Ran(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PtxRuns:
-    """What happened on each line of PTX, summed where a function was inlined several times."""
+    """Counts of each line of PTX, summed over the inlined copies of a function."""
 
     warps: Counter[int]  # how often warps ran it
     depth: dict[int, int]  # loops around it
@@ -200,7 +200,7 @@ def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
 def _targets(
     last: MachineInstr, following: int, index: dict[int, int], end: int
 ) -> tuple[int, ...]:
-    """Where a block with this last instruction leads to."""
+    """The successors of a block with this last instruction."""
     goals = []
     if last.target in index and last.opcode != CALL and not last.apart:
         goals.append(index[last.target])
@@ -213,13 +213,13 @@ def _targets(
 
 #: Rounds in which counts are shared out among blocks that hold the same lines.
 _ROUNDS = 300
-#: How often flow is followed from what is known.
+#: Passes of flow from the blocks that are known.
 _PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What a block's instructions say."""
+    """Evidence of a block's instructions."""
 
     #: Line of PTX -> how many times the block makes it, of lines that are told by it.
     held: Mapping[int, float]
@@ -229,7 +229,7 @@ class _Evidence:
 
 
 def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
-    """How often warps ran each block of a function; 0 of those that nothing leads to."""
+    """Executions of each block of a function, in warps; 0 for unreachable blocks."""
     known: dict[int, float] = {}
     evidence: dict[int, _Evidence] = {}
     pieces = _pieces(blocks, runs)
@@ -248,7 +248,7 @@ def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
         if said.closing is not None:
             known[number] = float(said.closing)
         elif said.near:
-            # What was moved here from a rarer place says too little: of a draw, the most.
+            # Instructions moved here from a rarer place count too little: in a draw, take the most.
             known[number] = float(max(said.near, key=lambda count: (said.near[count], count)))
     for _ in range(_PASSES):
         _spread(blocks, known)
@@ -406,7 +406,7 @@ def _spread(blocks: MachineBlocks, known: dict[int, float]) -> None:
 
 
 def _flow(blocks: MachineBlocks, known: dict[int, float]) -> None:
-    """What follows for blocks all of whose predecessors are known, or that lead into a loop."""
+    """Derive blocks all of whose predecessors are known, or that lead into a loop."""
     for number in blocks.order:
         if number in known:
             continue
@@ -419,7 +419,7 @@ def _flow(blocks: MachineBlocks, known: dict[int, float]) -> None:
 
 
 def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: int) -> float:
-    """How often a block is left for one of those that it leads to."""
+    """The times that flow leaves block `start` for its successor `goal`."""
     others: Iterable[int] = [each for each in blocks.after[start] if each != goal]
     if not others:
         return known[start]
@@ -452,7 +452,7 @@ class LeftOut:
 
     @property
     def routine(self) -> str:
-        """What is called, in words."""
+        """The called routine, in words."""
         return call_of(self.instr)
 
 
@@ -487,7 +487,7 @@ class MachineCode:
 
     @property
     def complete(self) -> bool:
-        """Whether what is left out is too little to change the total."""
+        """True if the instructions left out are too few to change the total."""
         return math.fsum(each.most for each in self.left_out) <= _LEFT_OUT * self.total
 
 
@@ -524,8 +524,8 @@ def issued(
     shares: defaultdict[int, float] = defaultdict(float)
     for row in every:
         shares[row.instr.ptx_line] += row.warps
-    # What is no row's that ran (the stack pointer, descriptors, what was made in advance) stands at
-    # the first one.
+    # Instructions without a row that ran (the stack pointer, descriptors, values made in advance)
+    # are counted at the first row that did.
     rest = math.fsum(count for line, count in lines.items() if not shares[line])
     first = next((number for number, row in enumerate(every) if row.warps), 0)
     out = [
@@ -617,7 +617,7 @@ def _test(block: BasicBlock) -> Instr | None:
 
 
 def _counter(test: Instr, inside: Sequence[Instr]) -> Instr | None:
-    """What moves the register on that counts the turns, if the loop counts at all."""
+    """The instruction that advances the loop's counter; None if the loop has no counter."""
     made = Counter(name for instr in inside for name in instr.writes)
     names = [each.name for each in test.operands[1:] if isinstance(each, Reg)]
     if not names or made[names[0]] != 1 or any(made[name] for name in names[1:]):
@@ -638,7 +638,7 @@ def _steps(instr: Instr) -> bool:
 
 
 def _turns_of(compiled: CompiledKernel, index: int, test: Instr, step: Instr) -> LoopTrips | None:
-    """How the turns of a loop of one block are counted, if they can be."""
+    """The count of the iterations of a loop of one block; None if it cannot be known."""
     code, ctx = compiled.codes[index], compiled.ctx
     block = code.block
     counter, limit = test.operands[1:3]

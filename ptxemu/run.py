@@ -123,16 +123,16 @@ def _cut(geometry: Geometry, blocks: Blocks, count: int) -> list[Blocks]:
 
 
 class _Tally(NamedTuple):
-    """What a batch counted."""
+    """The counts of a batch."""
 
     codes: NDArray[np.int64]  # warps and lanes of each basic block, (blocks, 2)
     sites: NDArray[np.int64]  # `CodeSite.counts` of each instruction, (instructions, counters)
-    warnings: frozenset[str]  # what runs, and is likely not meant so
-    doubts: frozenset[str]  # where a chip may give any value
-    #: What is wrong if reads of shared memory that nobody has written matter.
+    warnings: frozenset[str]  # code that runs, but is likely a mistake
+    doubts: frozenset[str]  # places at which a chip may give any value
+    #: Faults that hold if reads of unwritten shared memory change the result.
     undefined: dict[int, Fault]
-    found: dict[tuple[Kind, int], Fault]  # what is wrong, if the kernel went on nevertheless
-    printed: str  # what it has printed, where somebody takes it
+    found: dict[tuple[Kind, int], Fault]  # faults after which the kernel went on
+    printed: str  # the kernel's output, if the caller takes it
 
 
 def _counts(compiled: CompiledKernel) -> _Tally:
@@ -171,7 +171,7 @@ def _work(compiled: CompiledKernel, geometry: Geometry, blocks: Blocks) -> _Tall
 
 @contextlib.contextmanager
 def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
-    """What ends a kernel comes with what it did wrong before, and may come of that."""
+    """Attach earlier faults to the one that ends a kernel: they may have caused it."""
     try:
         yield
     except Fault as fault:
@@ -182,7 +182,7 @@ def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _enough_memory(kernel: str) -> Iterator[None]:
-    """What the block takes is there; ResourceError: it is not."""
+    """Raise ResourceError where the block of code runs out of memory."""
     try:
         yield
     except MemoryError as error:
@@ -282,10 +282,10 @@ def _no_room(resident: int) -> str:
 
 
 class Hosted(NamedTuple):
-    """What a launch of a running program may ask of it."""
+    """The services of a running program for its launch."""
 
-    go_on: bool = False  # what a GPU survives is collected (`Counts.faults`)
-    host: Callable[[], bool] | None = None  # asked when threads wait and none can go on
+    go_on: bool = False  # collect faults that a GPU survives (`Counts.faults`)
+    host: Callable[[], bool] | None = None  # called when threads wait and none can go on
     show: Callable[[str], None] | None = None  # gets what the kernel prints
 
 
@@ -396,7 +396,7 @@ _MOST_KEPT = 1 << 28
 
 
 class _Kept:
-    """What lay in global memory before a launch."""
+    """A copy of global memory before a launch."""
 
     def __init__(self, memory: GlobalMemory) -> None:
         marks = memory.written
@@ -418,8 +418,8 @@ class _Kept:
         return all(np.array_equal(self.memory.bytes[at], data) for at, data, _ in self._parts)
 
 
-#: What stands where nothing has written, to see whether something depends on it: numbers that are
-#: none, and large ones of either sign, of every type.
+#: Bytes that fill unwritten memory, to see if the result depends on it: NaNs, and large numbers of
+#: either sign, in every type.
 _FILLS = (0xFF, 0x7B, 0xFB)
 _Once = Callable[[CompiledKernel, int | None], tuple[Counts, dict[int, Fault]]]
 

@@ -35,7 +35,7 @@ _SPLIT_SINCE = 90
 
 BSYNC, CALL, BRA, BRX, JMP, EXIT, RET = 0x141, 0x144, 0x147, 0x149, 0x14A, 0x14D, 0x150
 CALL_AWAY = 0x143  # to an address, as that of `printf`
-#: What may be done ahead of time, or only in part, and says less of how often its block ran.
+#: Opcodes that may run ahead of time, or only in part: weaker evidence of their block's executions.
 _ARITHMETIC = {
     0x009: ("min", "max"), 0x020: ("mul",), 0x021: ("add", "sub"), 0x023: ("fma",),
     0x028: ("mul",), 0x029: ("add", "sub"), 0x02B: ("fma",), 0x031: ("fma",),
@@ -53,7 +53,7 @@ _EFFECTS = {
     0x11D: ("bar", "barrier"), 0x189: ("shfl",), 0x006: ("vote",), 0x1A1: ("match",),
     0x1C4: ("redux",), 0x1AE: ("cp",), 0x1AF: ("cp",),
 }  # fmt: skip
-#: What a `wmma` access or product becomes several of.
+#: Opcodes that a `wmma` access or product becomes several of.
 _FRAGMENTS = (0x037, 0x03B, 0x03C, 0x03F, 0x180, 0x181, 0x184, 0x185, 0x186, 0x188)
 #: Those that move data, and have a width.
 _LOADS, _STORES = (0x180, 0x181, 0x183, 0x184), (0x185, 0x186, 0x187, 0x188)
@@ -61,7 +61,7 @@ _WIDTHS = (1, 1, 2, 2, 4, 8, 16)
 
 
 class Sign(Enum):
-    """How much an instruction says of how often the PTX that it was made of ran."""
+    """The strength of an instruction as evidence of how often its PTX ran."""
 
     EFFECT = 0  # it is made once each time: an access, a barrier, a product
     ARITHMETIC = 1  # likewise, but it may be moved, or made in advance
@@ -86,16 +86,16 @@ class MachineInstr:
 
     @property
     def ends(self) -> bool:
-        """Whether nothing that stands behind it must follow."""
+        """True if the next instruction need not follow it."""
         return self.opcode in (BRA, BRX, JMP, CALL, EXIT, RET)
 
     @property
     def moves(self) -> bool:
-        """Whether it is a load or a store."""
+        """True for a load or a store."""
         return self.opcode in _LOADS or self.opcode in _STORES
 
     def sign(self, op: str) -> Sign:
-        """What it says of an instruction of PTX with this opcode."""
+        """Its strength as evidence of a PTX instruction with this opcode."""
         if op == "wmma":
             return Sign.FRAGMENT if self.opcode in _FRAGMENTS else Sign.NONE
         if op in _EFFECTS.get(self.opcode, ()):
@@ -138,9 +138,9 @@ _ENTRY = 8
 
 
 def calls_ptx(code: Sequence[MachineInstr], number: int) -> bool:
-    """Whether an instruction calls a function that is PTX, like `pow`, in the same code.
+    """True if an instruction calls a function that is PTX, like `pow`, in the same code.
 
-    What ptxas makes a quotient of has one line for all.
+    The routine that ptxas adds for a quotient has one line for all its instructions.
     """
     at = code[number].target
     inside = code[number].opcode == CALL and 0 <= at < len(code)

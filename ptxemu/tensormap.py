@@ -28,19 +28,19 @@ Swizzle = Literal[0, 32, 64, 128]
 Interleave = Literal[0, 16, 32]
 #: Bytes to which a copy's reads of L2 are rounded up.
 Promotion = Literal[0, 64, 128, 256]
-#: What elements outside of the tensor are; NaN for floating-point types alone.
+#: Values of elements outside of the tensor; NaN for floating-point types alone.
 FILLS = ("zero", "nan")
 #: Bytes of shared memory that a block may have on compute capability 9.0.
 SHARED_LIMIT = 232_448
 #: Range of a corner's offsets, by how many there are of it.
 _CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
-#: Where the rules are from.
+#: The hint that names the source of the rules.
 RULES = "The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col."
 
 
 @dataclass(frozen=True, slots=True)
 class Im2col:
-    """What an im2col map has in place of a box; corners are for W, H, D, as far as there.
+    """The parts of an im2col map in place of a box; corners have an entry each for W, H, D.
 
     Attributes:
         lower: Offsets of the bounding box's corner from the image's first pixel.
@@ -106,7 +106,7 @@ class TensorMap:
 
     @property
     def alignment(self) -> int:
-        """What the tensor's address must be a multiple of, in bytes."""
+        """Alignment of the tensor's address, in bytes."""
         return 32 if self.interleave == 32 else 16
 
     @property
@@ -148,7 +148,7 @@ class TensorMap:
 
 
 def _faults(m: TensorMap) -> Iterator[tuple[str, str]]:
-    """What the driver would refuse, in the order of its manual: the attribute, and why."""
+    """Errors that the driver would report, in its manual's order: the attribute, and why."""
     if m.dtype not in ELEMENT_BYTES:
         yield "dtype", f"unknown type; known are {', '.join(_TYPES)}"
         return
@@ -229,7 +229,7 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
 
 
 BYTES = 128
-#: What a map holds at byte 8: "TNSORMAP".
+#: The number at byte 8 of a map: "TNSORMAP".
 MARK = 0x50414D524F534E54
 #: The address, the mark; strides, sizes, box and steps; what `_CODED` says; of im2col.
 _FORM = struct.Struct("<QQ4Q5I5H5B5B3h3hHH")
@@ -240,7 +240,7 @@ FIELDS = {
     "elemtype": range(83, 84), "rank": range(84, 85), "swizzle_mode": range(85, 86),
     "interleave_layout": range(86, 87), "fill_mode": range(87, 88),
 }  # fmt: skip
-#: What the numbers of ``tensormap.replace`` mean: type, axes, swizzle, interleave, fill of NaN.
+#: Meanings of the numbers of ``tensormap.replace``: type, axes, swizzle, interleave, NaN as fill.
 _CODED: tuple[tuple[Any, ...], ...] = (
     (*_TYPES[:8], "float32_ftz", "float64", "bfloat16", *_TYPES[11:]),
     (1, 2, 3, 4, 5), get_args(Swizzle), get_args(Interleave), (False, True),

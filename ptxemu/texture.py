@@ -19,11 +19,11 @@ CHANNELS = {
     "uint8": (1, 255), "int8": (1, 127), "uint16": (2, 65_535), "int16": (2, 32_767),
     "uint32": (4, 0), "int32": (4, 0), "float16": (2, 0), "float32": (4, 0),
 }  # fmt: skip
-#: What lies at a coordinate outside of the texture.
+#: Modes for a coordinate outside of the texture.
 Addressing = Literal["clamp", "border", "wrap", "mirror"]
-#: Whether the nearest texel is read, or the neighbours are weighed.
+#: Read the nearest texel, or interpolate its neighbours.
 Filter = Literal["point", "linear"]
-#: Whether texels lie in the buffer itself, or are copied into a CUDA array.
+#: Texels are in the buffer itself, or copied into a CUDA array.
 Layout = Literal["linear", "array"]
 #: Of rows in a buffer: ``CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT`` of every chip so far.
 PITCH_ALIGNMENT = 32
@@ -87,17 +87,17 @@ class Texture:
 
     @property
     def floating(self) -> bool:
-        """Whether a fetch gives floating-point numbers."""
+        """True if a fetch gives floating-point numbers."""
         return self.as_float or self.dtype.startswith("float")
 
     @property
     def modes(self) -> tuple[Addressing, ...]:
-        """What lies outside, along each axis."""
+        """The mode for coordinates outside, along each axis."""
         return self.address if len(self.address) > 1 else self.address * len(self.dims)
 
 
 def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
-    """What the driver would refuse or change: the attribute, why, and what to do."""
+    """Settings that the driver would refuse or change: the attribute, why, and a hint."""
     if t.dtype not in CHANNELS:
         yield "dtype", "unknown type", f"Known are {', '.join(CHANNELS)}."
         return
@@ -130,7 +130,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if linear and axes > 1 and t.row % PITCH_ALIGNMENT:
         yield (
             "pitch" if t.pitch else "dims",
-            f"rows in linear memory lie {t.row:,} bytes apart, no multiple of {PITCH_ALIGNMENT}",
+            f"rows in linear memory lie {t.row:,} bytes apart, not a multiple of {PITCH_ALIGNMENT}",
             'Write layout = "array", which copies them, or pad the rows and give `pitch`.',
         )
     if not t.normalized and {"wrap", "mirror"} & set(t.address):

@@ -20,7 +20,7 @@ from ptxemu.state.values import Affine, Array, Value, invert
 # their time is over: a kernel that does something else meanwhile gets its chance, and one
 # that asks again without end is told what it waits for.
 
-#: How often in a row waits give up together before they are taken to be without end.
+#: Waits that give up together so often in a row are taken to be endless.
 _PATIENCE = 4
 
 

@@ -135,7 +135,7 @@ NOT_OURS = {
     "memory without words": (MemoryError(), 3, "not enough memory: no more was given"),
     "memory of the system": (OSError(errno.ENOMEM, "Cannot allocate memory"), 3, "enough memory"),
     "a name": (LONG, 2, f"the name {'n' * 40}…{'n' * 20} (256 bytes) is longer"),
-    "a name in a group": (ExceptionGroup("tasks", [LONG]), 2, "is longer than a file system takes"),
+    "a name in a group": (ExceptionGroup("tasks", [LONG]), 2, "longer than a file system allows"),
     "a folder": (PermissionError(errno.EACCES, "Permission denied", "p"), 3, "p: permission"),
     "files": (OSError(errno.EMFILE, "Too many open files", "x"), 3, "no more files or processes"),
 }

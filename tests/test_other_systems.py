@@ -173,10 +173,10 @@ def test_writing_on_windows_follows_no_link_and_no_junction(tmp_path: Path) -> N
     assert said == [
         "b'2'",
         "x/a/b is there already",
-        "x/link is a link, and workbench writes through none",
+        "x/link is a link, and workbench does not write through it",
         "'c:precious' is not the name of a file below x",
         "'..\\\\outside\\\\precious' is not the name of a file below x",
-        "x/junction is a link, and workbench writes through none",
+        "x/junction is a link, and workbench does not write through it",
         "done",
         "['a', 'junction', 'link']",
     ]

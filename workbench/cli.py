@@ -31,14 +31,14 @@ INTERNAL = 70
 _CORE: dict[str, tuple[str, str, str]] = {
     "init": ("init", "Start", "Make this folder a workbench project."),
     "new": ("new", "Start", "Start a new version (or study) from the one before it."),
-    "doctor": ("doctor", "Start", "What this machine can do, and how to get what it lacks."),
-    "docs": ("docs", "Start", "The documentation and the JSON schemas, without a network."),
+    "doctor": ("doctor", "Start", "Check this machine, and how to get what it lacks."),
+    "docs": ("docs", "Start", "Read the documentation and JSON schemas, without a network."),
     "verify": ("verify", "Measure", "Check a version against the float64 reference."),
     "profile": ("profile", "Measure", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Measure", "Time a version against the baseline, outside of any profiler."),
-    "list": ("list_", "Look", "Studies, versions, and what is recorded of them."),
-    "show": ("show", "Look", "One version's (or report file's) counters, lines and rules."),
-    "diff": ("diff", "Look", "What moved between two versions, and the code that moved it."),
+    "list": ("list_", "Look", "List studies and versions with their records."),
+    "show": ("show", "Look", "Show a version's (or report file's) counters, lines and rules."),
+    "diff": ("diff", "Look", "Compare two versions: what moved, and the code that moved it."),
     "report": ("report", "Look", "Write the HTML site to reports/."),
     "serve": ("serve", "Serve", "Serve the HTML site on this machine, and keep it up to date."),
 }
@@ -206,7 +206,7 @@ class LazyGroup(click.Group):
 @click.option(
     "--lang",
     type=click.Choice(list(language.LANGUAGES)),
-    help="Language of what people read (default: that of WORKBENCH_LANG, or of LANG).",
+    help="Language of the output (default: that of WORKBENCH_LANG, or of LANG).",
 )
 @click.pass_context
 def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
@@ -365,7 +365,7 @@ def main(argv: list[str] | None = None) -> int:
         _print_error(error, plain=plain)
         _leave(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        stopped = WorkbenchError("interrupted", "What was finished before is kept.")
+        stopped = WorkbenchError("interrupted", "Finished work is kept.")
         _print_error(stopped, code=130, plain=plain)
         sys.exit(130)
     except BrokenPipeError:

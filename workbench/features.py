@@ -80,7 +80,7 @@ FEATURES: tuple[Feature, ...] = (
         {
             "check": (
                 "command",
-                "Expectations, regressions and limits, for continuous integration.",
+                "Check expectations, regressions and limits, as in CI.",
             ),
         },
         documents="documents",
@@ -106,14 +106,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "exchange",
-        {"export": ("command", "What is recorded, as CSV or Parquet, for other programs.")},
+        {"export": ("command", "Export the records as CSV or Parquet, for other programs.")},
         extra="parquet",
         heading="Share",
     ),
     Feature(
         "pictures",
         {
-            "plot": ("plot", "A figure of the report as SVG, PNG or PDF."),
+            "plot": ("plot", "Draw a figure of the report as SVG, PNG or PDF."),
             "publish": ("publish", "Write a ladder's table and chart into a README, in place."),
         },
         extra="plot",
@@ -131,7 +131,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "cluster",
-        {"jobs": ("command", "What was sent to a cluster with --on, and its progress.")},
+        {"jobs": ("command", "List the work sent to a cluster with --on, and its progress.")},
         extra="cluster",
         documents="documents",
         runners={"slurm": "fleet"},

@@ -1,9 +1,9 @@
-"""What is asynchronous to the threads: bulk copies and products, and who has waited for them.
+"""Work that is asynchronous to the threads: bulk copies, products, and the waits for them.
 
 A copy into shared memory is a write of its mbarrier's phase. A copy out of it, and a product,
 read until the group that they are committed in has been waited for. A product's sums are its
 own until then, and what threads did to them before it starts lies before a ``wgmma.fence``.
-Who knows of whose work, vector clocks say (`clocks`).
+Vector clocks (`clocks`) record which agent knows of which other's work.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HINTS = {
 
 
 class Actors(NamedTuple):
-    """Who touches what, one entry an access: the warp, and the granules of a block's memory.
+    """Accesses, one entry each: the warp, and the granules of a block's memory.
 
     `row` and `warp` have one axis less than `granule`, or one entry for each of it; `owner`
     is the block whose memory it is.

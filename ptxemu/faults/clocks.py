@@ -1,4 +1,4 @@
-"""Who knows of whose work: vector clocks of the warps of a batch.
+"""Vector clocks of the warps of a batch: each agent's knowledge of the others' work.
 
 Every agent counts its own steps. A warp's clock says how many steps of every other agent of its
 cluster are over, as far as it can know: by barriers, by phases of mbarriers and by waits. What
@@ -47,9 +47,9 @@ class Clocks:
         self._arrived = np.zeros((2, clusters, _ROOM, agents), np.int32)
         self._ended = np.zeros_like(self._arrived)
         self.phases = np.zeros((clusters, _ROOM), np.int32)
-        #: What those knew who arrived at a named barrier of their block and did not wait.
+        #: Named barrier -> the knowledge of warps of its block that arrived and did not wait.
         self._heralds: dict[int, Ints] = {}
-        #: What those know who have arrived at their cluster's barrier.
+        #: The knowledge of warps that have arrived at their cluster's barrier.
         self._cluster = np.zeros((2, clusters, agents), np.int32)
 
     @property
@@ -65,7 +65,7 @@ class Clocks:
     # --- agents
 
     def warps_of(self, mask: Mask) -> Bools:
-        """Which warps have lanes in a mask, (blocks, warps)."""
+        """True for warps that have lanes in a mask, (blocks, warps)."""
         lanes = self.lanes
         if mask.arr is None:
             return np.ones((lanes.B, lanes.W), np.bool_)
@@ -111,11 +111,11 @@ class Clocks:
         self.known[row, warp, self.own[row, warp]] += 1
 
     def _joined(self, warps: Bools) -> Ints:
-        """What any of these warps of each block knows, (2, blocks, agents)."""
+        """The joint knowledge of these warps of each block, (2, blocks, agents)."""
         return np.asarray(np.where(warps[:, :, None], self._clock, 0).max(axis=2))
 
     def _learn(self, row: Ints, warp: Ints, known: Ints) -> None:
-        """Warps, each once, come to know something."""
+        """Add to the knowledge of warps, each named once."""
         where = _BOTH, row, warp
         self._clock[where] = np.maximum(self._clock[where], known)
 

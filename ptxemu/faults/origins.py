@@ -1,9 +1,9 @@
-"""Where values come from: for every one, the source lines that took part in it.
+"""The source lines that took part in each value.
 
-Run beside the machine, and only to explain a wrong result. A set of lines is a row of
-bits; what an instruction makes has the lines of what it reads, of the memory it loads,
-and its own. Instructions that exchange values between lanes give every lane of a warp
-the lines of all. Which way a branch went leaves no trace.
+Recorded only to explain a wrong result. A set of lines is a row of bits. A result of an
+instruction has the instruction's own line, the lines of its operands, and those of the
+memory that it loads. Instructions that exchange values between lanes give every lane of
+a warp the lines of all. The direction of a branch leaves no trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ACROSS = ("shfl", "mma", "wmma", "ldmatrix", "vote", "redux", "match", "activem
 
 
 class Writer(NamedTuple):
-    """Who wrote an element last: the instruction, block and thread as linear indices."""
+    """The last writer of an element: its instruction; block and thread as linear indices."""
 
     instr: Instr
     block: int
@@ -90,7 +90,7 @@ class Origins:
         }
 
     def suspend(self) -> tuple[Lanes, dict[int, Bits], dict[str, Bits]]:
-        """What is known of this batch alone."""
+        """The state of this batch alone."""
         return self.lanes, self._registers, self._local
 
     def resume(self, held: tuple[Lanes, dict[int, Bits], dict[str, Bits]]) -> None:
@@ -117,7 +117,7 @@ class Origins:
         return self.known if space == "global" else self._local[space]
 
     def shadow(self, instr: Instr, ctx: Context) -> Run:
-        """What to run after an instruction."""
+        """The step to run after an instruction."""
         targets = [ctx.register(name) for name in instr.writes if name != "_"]
         written = set(instr.writes) if instr.op != "mma" else set()
         sources = [
@@ -262,7 +262,7 @@ class Origins:
         return whole.astype(np.bool_)
 
     def writer(self, name: str, flat: int, size: int) -> Writer | None:
-        """Who wrote an element last; None: nobody."""
+        """The last writer of an element; None if it was never written."""
         word = int(self._words(name, np.array([flat]), size)[0])
         if self._writer[word] < 0:
             return None

@@ -1,9 +1,9 @@
-"""What a block waits for, and what lies there before another block has written it.
+"""Polls of unwritten memory: loads that may come before the write that they wait for.
 
-A thread that polls may come before the one that it waits for. Here blocks mostly run in the order
-of their numbers, and find what they wait for; on a chip one that comes first reads what lay there
-when the launch began. So where memory held nothing then, whoever wrote first must have been heard
-of in another way: by a chain of atomics and ordered loads and stores, each of which found what one
+The emulator mostly runs blocks in the order of their numbers, so a thread that polls finds the
+value that it waits for. On a chip it may come first, and reads the memory as it was when the launch
+began. So if that memory was unwritten, the reader must have heard of the first writer in another
+way: by a chain of atomics and ordered loads and stores, each of which found the value that one
 before it left. Vector clocks of the blocks follow these.
 """
 
@@ -24,7 +24,7 @@ MOST_BLOCKS, _MOST = 2048, 200_000
 
 
 class Meetings:
-    """Which block has heard of which others, over all batches of a launch.
+    """The blocks that each block has heard of, over all batches of a launch.
 
     `polled`: instructions, by ``id``, that look whether a wait is over.
     """
@@ -32,7 +32,7 @@ class Meetings:
     def __init__(self, ctx: Context, blocks: int, polled: frozenset[int]) -> None:
         self.ctx, self.polled = ctx, polled
         granules = -(-len(ctx.rt.arena.bytes) // _GRAIN)
-        #: Who wrote first what held nothing, plus one; in which of its epochs, and by what.
+        #: Of memory that held nothing: its first writer plus one; the writer's epoch; its site.
         self._by, self._when, self._site = (
             shared_bytes(granules * each.itemsize).view(each)
             for each in (np.dtype("i4"), np.dtype("i4"), np.dtype("i2"))

@@ -48,24 +48,24 @@ def _shared(count: int) -> Ints:
 
 
 class _Ledger:
-    """Who did something to each granule last, and when; processes share it."""
+    """The last access of each granule, and its time; processes share it."""
 
     def __init__(self, granules: int) -> None:
         self.mark, self.when = _shared(granules), _shared(granules)
 
 
 class WriterLog:
-    """Who stored what, over all of a launch's batches and processes."""
+    """All stores, over all of a launch's batches and processes."""
 
     def __init__(self, size: int, sites: Sequence[CodeSite]) -> None:
         widths = [each.width for each in sites if each.store and each.space in _GLOBAL]
         self.grain = min([4, *(width for width in widths if width)])
         self.stores = _Ledger(-(-size // self.grain))
-        #: What atomics changed; None: there are none.
+        #: Changes by atomics; None: the kernel has no atomics.
         self.atomics = None
         if any(each.instr.op in ("atom", "red") and each.space in _GLOBAL for each in sites):
             self.atomics = _Ledger(-(-size // self.grain))
-        #: When a block last ran something that may order it with others.
+        #: The last time at which a block ran something that may order it with others.
         self.met = _shared(_BLOCKS)
         self._last = 0
 
@@ -167,7 +167,7 @@ class StoreWatcher:
             self._leave(ledger.stores, writes, at, now)
 
     def _apart(self, marks: _Ledger, writes: _Writes, at: Ints) -> tuple[Array, Ints]:
-        """Where others left marks that nothing orders with these writes, and the marks."""
+        """True where others left marks that nothing orders with these writes; and the marks."""
         before = marks.mark[at]
         apart = (before != 0) & ((before ^ writes.mark) >> _SITE != 0)
         if apart.any():
@@ -201,7 +201,7 @@ class StoreWatcher:
             np.bitwise_or.at(marks.mark, at[several], joined)
 
     def _in_order(self, writes: _Writes, before: Ints, when: Array) -> Array:
-        """Which lanes come after the one that stored there before them, as far as is known."""
+        """True for lanes that are known to come after the one that stored there before them."""
         rows, ledger = writes.rows, self.ledger
         block, warp = before >> _WARP, before >> _LANE & _SEVERAL
         own = block == self.lanes.blocks[rows] + 1
@@ -265,7 +265,7 @@ class StoreWatcher:
                    f"{self.ctx.where(there.instr)} change, and nothing orders the two")  # fmt: skip
 
     def _left_by(self, mark: int) -> str:
-        """Whose mark it is, as words."""
+        """The owner of a mark, in words."""
         block, warp = (mark >> _WARP) - 1, mark >> _LANE & _SEVERAL
         lane, geometry = mark >> _SITE & _SEVERAL, self.lanes.geometry
         if block == _ALL - 1:

@@ -39,9 +39,9 @@ _STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cp", 
 _LANES, _SEVERAL_LANES = 64, WARP
 _MASKS = 512  # of which is remembered where they go, at most
 _LOADS = 512  # that are noted together, at most
-#: What is wrong and what to do about it, by the number of an access.
+#: Number of an access -> the fault and its hint.
 _Words = Callable[[int], tuple[str, str]]
-#: A load by what says where it goes: instruction, base, lowest address and mask.
+#: A load, by the parts that decide its addresses: instruction, base, lowest address and mask.
 _Key = tuple[int, int, int, int]
 
 
@@ -71,7 +71,7 @@ class _Granules(NamedTuple):
 
 
 class Mates:
-    """Which lane of a warp last wrote and read each granule since the warp was last ordered."""
+    """The last lanes of a warp that wrote and read each granule since the warp was last ordered."""
 
     def __init__(self, warps: int, shape: tuple[int, int]) -> None:
         self.epoch = np.ones((shape[0], warps), np.int64)
@@ -84,16 +84,16 @@ class Mates:
         return np.asarray((epoch * WARP + warp) * _LANES + granules.threads % WARP)
 
     def met(self, granules: _Granules, *, store: bool) -> Array | None:
-        """Where another lane of the same warp left a mark that this access must not meet.
+        """Find marks of other lanes of the same warp that this access must not meet.
 
         Returns:
-            The mark for each access, 0 where all is well; None: nowhere.
+            The mark for each access, 0 where all is well; None: no access meets one.
         """
         mine = self._marks(granules)
         for marks in (self.writer, self.reader) if store else (self.writer,):
             known = marks[granules.rows, granules.at]
             clash = (known // _LANES == mine // _LANES) & (known != mine)
-            # What several lanes wrote at once, each of them may read: all were meant to agree.
+            # If several lanes wrote at once, each of them may read: all were meant to agree.
             if marks is self.writer:
                 clash &= known % _LANES != _SEVERAL_LANES
             if clash.any():
@@ -145,7 +145,7 @@ class InFlight:
         self._by[rows[mine], at[mine]] = 0
 
     def met(self, rows: Array, at: Array) -> Bools | None:
-        """Which granules a copy may still be writing; None: none of them."""
+        """True for granules that a copy may still be writing; None: there are none."""
         if not self._began:
             return None
         found = self._by[rows, at] != 0
@@ -157,7 +157,7 @@ class InFlight:
         return self._began
 
     def words(self, place: tuple[int, int], ctx: Context, sites: Sequence[CodeSite]) -> str:
-        """What writes a granule, and why it may still do so."""
+        """The copy that writes a granule, and why it may still do so, in words."""
         thread = triple(int(self._thread[place]), ctx.rt.lanes.geometry.block)
         line = ctx.where(sites[int(self._by[place]) - 1].instr)
         return (
@@ -166,7 +166,7 @@ class InFlight:
         )
 
 
-#: What to do about a copy that is still on its way.
+#: The hint for a copy that is still on its way.
 WAIT = (
     "First wait for the copy's group in the thread that started it (`__pipeline_wait_prior(0)`, or "
     "cp.async.wait_group 0), then put a __syncthreads() between that wait and the accesses."
@@ -175,7 +175,7 @@ _SEVERAL = 255  # a block has at most 32 warps
 
 
 class _Doubt(NamedTuple):
-    """What lanes of a store met; it is a race if they leave another value there.
+    """Marks that lanes of a store met; it is a race if the store leaves another value there.
 
     `at_once`: they met each other, and it is one if one of their values is lost.
     """
@@ -423,7 +423,7 @@ class SharedWatcher:
             target.warp[rows, at] = _SEVERAL
 
     def _found_at(self, granules: _Granules, index: int) -> tuple[str, str]:
-        """Who makes an access, and to what."""
+        """The thread that makes an access, and the element, in words."""
         lane = who(self.lanes, int(granules.rows[index]), int(granules.threads[index]))
         place = self.ctx.variable_at("shared", int(granules.at[index]) * self.grain)
         return lane, place

@@ -1,4 +1,4 @@
-"""What a kernel does wrong, in words: who, where, which array, how far off."""
+"""Faults in words: the thread, the place, the array, and the distance from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ptxemu.state.lanes import Dim3, Lanes
 from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach
 from ptxemu.state.values import Array
 
-#: What NumPy and Python raise where values do not fit an instruction.
+#: Exceptions of NumPy and Python where values do not fit an instruction.
 UNFIT = (TypeError, ValueError, AttributeError, AssertionError, IndexError, OverflowError)
 
 
@@ -70,7 +70,7 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         place = rt.arena.name_at(address) if at_home else ctx.variable_at(space, address)
         raise ctx.fault(
             instr, "misaligned", f"misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
-            f"whose address is no multiple of {width}",
+            f"whose address is not a multiple of {width}",
             f"Use the wide access only where the address is a multiple of {width} (of the index "
             "and of the length of a row, too), and single elements elsewhere.",
         )  # fmt: skip
@@ -108,7 +108,7 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
     )  # fmt: skip
 
 
-#: What to do about an index that leaves its array.
+#: The hint for an index that leaves its array.
 _GUARD = (
     "Guard the access with the array's extents (`if (row < ROWS && column < COLUMNS)`), or correct "
     "the index; where it is right, the array is too small."
@@ -152,12 +152,12 @@ def check_home(ctx: Context, instr: Instr, reach: Reach, width: int, home: Named
 
 
 def _what(place: str, width: int, each: int) -> str:
-    """What is accessed: the element, or so many bytes at it."""
+    """The accessed element, or the number of bytes at it, in words."""
     return place if width == each else f"{_bytes(width)} at {place}"
 
 
 def missed(arena: GlobalMemory, address: int, width: int) -> str:
-    """What an access to global memory would touch, and which array it misses."""
+    """The element that an access to global memory would touch, and the array that it misses."""
     if address < 4096:
         return f"{_bytes(width)} at address {hex(address)} (a null pointer?)"
     gone = arena.freed(address)

@@ -1,4 +1,4 @@
-"""What each PTX instruction does: a builder for every opcode, found by `ptxemu.compiled`.
+"""The semantics of PTX instructions: a builder for every opcode, found by `ptxemu.compiled`.
 
 In comes a typed instruction and the context that it is compiled against; out goes a
 closure over registers and a mask of lanes.

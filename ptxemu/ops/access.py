@@ -55,7 +55,7 @@ from ptxemu.state.values import (
 Cost = Callable[[Any, Any, int], SharedCost | GlobalCost]
 #: Memory from an access's first element on, indices into it, and the space.
 Located = tuple[Array, Array, str]
-#: What an access of shared memory costs, by its kind.
+#: Kind of an access -> its cost in shared memory.
 _SHARED_COST: dict[str, Cost] = {
     "load": shared_load_cost, "store": shared_store_cost, "atomic": atomic_cost,
     "copy": shared_store_cost,
@@ -89,7 +89,7 @@ def _rows(array: Array, lanes: Lanes) -> tuple[Array, int]:
 def cost_of(
     function: Cost, reach: Reach, width: int, lanes: Lanes, period: int = 4
 ) -> tuple[int, ...]:
-    """What a request costs over the batch; moving all lanes by `period` bytes changes nothing."""
+    """The cost of a request over the batch; moving all lanes by `period` bytes keeps it."""
     mask, low = reach.mask, reach.low % period
     key = (function, width, low, mask)
     known: tuple[int, ...] | None = reach.memo.get(key)
@@ -139,7 +139,7 @@ class Access:
         site.space = "const" if self.constant else self.space or "generic"
         site.store = kind != "load"
         site.width = self.width * self.count
-        #: What the access costs: ptxas may have joined it with others, or into another.
+        #: Bytes that are charged: ptxas may have joined the access with others, or into another.
         self.charged = ctx.widths.get(id(instr), site.width)
         site.joined = self.charged == 0
         self._more = self.charged if self.charged > site.width else 0
@@ -151,7 +151,7 @@ class Access:
         self.start = 0  # the element at which the memory begins that was located last
 
     def reach(self, R: Registers, M: Mask) -> Reach:
-        """Where the lanes of a mask go."""
+        """The addresses of the lanes of a mask."""
         base, off = where_of(R, self.slot, self.size)
         known = base.memo.get(("pattern", self.width, M))  # what `pattern_of` looks up first
         pattern = known or pattern_of(base, self.width, M, self.rt.lanes)
@@ -227,7 +227,7 @@ class Access:
             meetings.meet(self.instr, first, on)
 
     def _whole(self, reach: Reach) -> Reach:
-        """Where what ptxas made of several accesses begins: at a multiple of its size."""
+        """The start of an access that ptxas made of several: at a multiple of its size."""
         return reach.back(reach.low % self._more) if self._more else reach
 
     def _own(self, reach: Reach, space: str) -> Located:
@@ -339,7 +339,7 @@ def _param_load(instr: Instr, ctx: Context) -> Run | None:
 
 
 def _read_of(names: list[str], ctx: Context) -> int:
-    """How many elements of a vector ptxas loads: not its last half, where nobody reads that."""
+    """Elements of a vector that ptxas loads: without the last half, if no instruction reads it."""
     count = len(names)
     while count > 1 and not any(name in ctx.read for name in names[count // 2 : count]):
         count //= 2

@@ -42,7 +42,7 @@ def _binary(
     other, width = (unsigned, second) if second else (get, size)
 
     def apply(x: Value, y: Value) -> Value:
-        # What depends on the thread alone is worth remembering: blocks repeat it.
+        # Values that depend on the thread alone are worth remembering: blocks repeat them.
         if type(y) is int and type(x) is Affine and x.base.arr.shape[0] == 1:
             key = (function, x.off, y, is_signed)
             found = x.base.memo.get(key)

@@ -128,7 +128,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> bool:
-    """Whether a source size can be seen to be 0 or the copy's width.
+    """True if a source size is known to be 0 or the copy's width.
 
     ptxas then makes it a condition.
     """

@@ -51,7 +51,7 @@ class Operation:
         self.plain = None if kind in HALVES else _PLAIN.get(op)
 
     def turn(self, old: Array, x: Array, y: Array) -> Array:
-        """What one turn leaves of `old`."""
+        """The value after one turn on `old`."""
         if self.kind in HALVES:
             function = function_of(self.op)
             return join(function(split(old, self.kind), split(x, self.kind)), self.kind)
@@ -107,15 +107,15 @@ def apply(
     return old
 
 
-#: How lanes of a warp that go to shared memory spare it. Ones that nobody wants to see are counted
-#: at each word. Where all go to one word: their sum (or extreme) is formed first; or, where the
-#: values before are wanted, one lane adds for all and each finds its own by its number, or by a
-#: scan, which is done only for a warp all of whose lanes are there.
+#: The ways lanes of a warp combine their atomics in shared memory. Increments whose results are not
+#: used are counted at each word. Where all go to one word, their sum (or extreme) is formed first;
+#: or, where the old values are used, one lane adds for all, and each lane derives its own from its
+#: number, or from a scan, which needs all lanes of the warp.
 Way = Literal["", "count", "reduce", "number", "scan"]
 
 
 def _shared_cost(op: str, kind: str, size: int, way: Way) -> Cost:
-    """What an atomic costs in shared memory, by the machine instruction that it becomes."""
+    """The cost of an atomic in shared memory, by the machine instruction that it becomes."""
     if op == "cas":
         return swap_cost
     if way == "count" and kind in ("u32", "s32"):
@@ -157,7 +157,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     if kind[0] == "s":
         dtype = SIGNED[size]
     access.dtype = dtype
-    # What stands behind the operands may be a cache policy.
+    # After the operands there may be a cache policy.
     groups = [items_of(operand) for operand in operands[1 : 3 if op == "cas" else 2]]
     slots = [[ctx.slot(item, size, kind) for item in group] for group in groups]
     names = [getattr(item, "name", "_") for item in items_of(instr.operands[0])] if returns else []

@@ -21,13 +21,13 @@ from ptxemu.state.values import UNSIGNED, Array, Bools, Ints, unsigned
 # address of a block's own shared memory is one of the cluster window as it stands, as on the
 # chip.
 
-#: Where the rank of a block stands in an address of the cluster window.
+#: The bit at which the rank of a block begins in an address of the cluster window.
 RANK = 24
 _OFFSET = (1 << RANK) - 1
 
 
 class Spots(NamedTuple):
-    """Where active lanes point to in shared memory, one entry a lane."""
+    """The places in shared memory that active lanes point to, one entry a lane."""
 
     row: Ints  # the lane's own block in the batch
     thread: Ints  # its number in the block
@@ -59,9 +59,9 @@ Fetch = Callable[[Registers, Mask], Spots]
 def shared_operand(
     instr: Instr, ctx: Context, operand: Operand, width: int = 0, align: int = 1
 ) -> Fetch:
-    """What finds the spots that an operand points to, by an address generic or of shared memory.
+    """A function that finds the spots of an operand, whose address is generic or of shared memory.
 
-    `width` bytes must lie inside (0: whoever asks checks them). Raises Fault: (when it runs) a lane
+    `width` bytes must be inside (0: the caller checks). When it runs it raises Fault if a lane
     points elsewhere.
     """
     slot, offset, known = ctx.address(operand)
@@ -128,7 +128,7 @@ class ClusterBarrier:
         self.arrivals = np.zeros(lanes.shape, np.int32)
 
     def least(self, alive: Mask) -> NDArray[np.int32]:
-        """How often all living lanes of each block's cluster have arrived, (blocks, 1)."""
+        """The number of arrivals that all living lanes of a block's cluster have, (blocks, 1)."""
         size = self._lanes.geometry.blocks_of_cluster
         most = np.iinfo(np.int32).max
         counts = np.where(self._lanes.full(alive), self.arrivals, most)
@@ -198,7 +198,7 @@ class ClusterWait:
         self.instr, self.ctx = instr, ctx
 
     def ask(self, R: Registers, M: Mask) -> Array:  # noqa: ARG002
-        """How often the lanes have arrived; Fault: a lane waits that has not arrived."""
+        """Arrivals of each lane; Fault: a lane waits that has not arrived."""
         rt = self.ctx.rt
         own: Array = rt.cluster.arrivals.copy()
         idle = rt.lanes.full(M) & (own == 0)
@@ -211,7 +211,7 @@ class ClusterWait:
         return own
 
     def ready(self, asked: Array, M: Mask) -> Bools:
-        """Which lanes' clusters have arrived as a whole."""
+        """True for lanes whose whole cluster has arrived."""
         rt = self.ctx.rt
         return np.asarray(rt.lanes.full(M) & (rt.cluster.least(rt.alive()) >= asked))
 

@@ -63,7 +63,7 @@ class Flights:
 
 #: A unit of what is copied, by its bytes.
 UNITS: dict[int, np.dtype[Any]] = {**UNSIGNED, CHUNK: np.dtype(np.complex128)}
-#: What copies reduce, by the names that instructions have for it.
+#: Type names in instructions -> the types that copies reduce.
 REDUCED: dict[str, np.dtype[Any]] = {
     "f16": UNSIGNED[2], "bf16": UNSIGNED[2], "f32": F32, "f64": F64,
     **{f"{sign}{8 * size}": UNSIGNED[size] for sign in "ub" for size in (4, 8)},
@@ -181,7 +181,7 @@ def into_global(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def copied_bytes(instr: Instr, ctx: Context, sizes: Array, spots: Spots) -> Ints:
-    """How much each lane copies; Fault: not a multiple of 16 bytes."""
+    """The bytes that each lane copies; Fault: not a multiple of 16."""
     sizes = sizes.astype(np.int64)
     if (sizes % CHUNK).any():
         size = int(sizes[np.argmax(sizes % CHUNK != 0)])
@@ -203,7 +203,7 @@ Spread = Callable[[Registers, Mask, Ints], tuple[Ints, Ints] | None]
 
 
 def multicast(instr: Instr, ctx: Context, place: int) -> Spread:
-    """What says which copies go where: rows of the copies, and ranks; None: none are spread.
+    """A function that spreads copies: rows of the copies, and ranks; None: none are spread.
 
     Raises:
         Fault: a bit of the mask is of no block of the cluster.
@@ -228,7 +228,7 @@ def multicast(instr: Instr, ctx: Context, place: int) -> Spread:
 
 
 class CopyReduction(NamedTuple):
-    """What a reducing copy does at its destination."""
+    """The reduction of a copy at its destination."""
 
     op: str
     kind: str
@@ -236,7 +236,7 @@ class CopyReduction(NamedTuple):
 
 
 def reduction(instr: Instr) -> CopyReduction | None:
-    """What a copy does at its destination; None: it overwrites.
+    """The reduction of a copy at its destination; None: it overwrites.
 
     Raises:
         KeyError: a type that copies do not reduce.

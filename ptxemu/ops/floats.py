@@ -56,7 +56,7 @@ def _finish(instr: Instr) -> Callable[[Array], Array]:
 
 
 def getter(kind: str, ftz: bool) -> Callable[[Value], Array]:
-    """What reads a register as numbers of float32 or float64."""
+    """A function that reads a register as numbers of float32 or float64."""
     if kind == "f64":
         return double
     return (lambda value: flushed(single(value))) if ftz else single

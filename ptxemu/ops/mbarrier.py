@@ -45,7 +45,7 @@ class Phase(NamedTuple):
 
     @property
     def complete(self) -> Bools:
-        """Which phases wait for nothing more."""
+        """True for phases that wait for nothing more."""
         result: Bools = (self.pending == 0) & (self.bytes == 0)
         return result
 
@@ -69,7 +69,7 @@ def parity_of(words: Words) -> Ints:
 
 
 def is_barrier(words: Words) -> Bools:
-    """Which words are mbarriers: initialized, and not invalidated since."""
+    """True for words that are mbarriers: initialized, and not invalidated since."""
     marked: Bools = (words >> np.uint64(_MARK) & np.uint64(1)).astype(np.bool_)
     return marked
 
@@ -122,7 +122,7 @@ _U64 = UNSIGNED[8]
 
 
 class Change(NamedTuple):
-    """What an instruction does to barriers, one entry a spot."""
+    """Changes that an instruction makes to barriers, one entry a spot."""
 
     arrivals: Array
     bytes: Array
@@ -140,7 +140,7 @@ def words_of(ctx: Context) -> Array:
 
 
 def keys_of(ctx: Context, spots: Spots) -> Ints:
-    """Where the barriers of spots lie in `words_of`."""
+    """The indices of the spots' barriers in `words_of`."""
     keys: Ints = spots.owner * (ctx.rt.shared_bytes // BYTES) + spots.address // BYTES
     return keys
 
@@ -162,7 +162,7 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
     drops = None if by.drops is None else total(by.drops)
     after = step(memory[unique], total(by.arrivals), total(by.bytes), drops)
     if after.beyond.any():
-        # What is on its way may be there by now, and its phase over.
+        # Copies in flight may have landed by now, and their phases be over.
         ctx.rt.flights.land(unique)
         after = step(memory[unique], total(by.arrivals), total(by.bytes), drops)
     bad = after.beyond | after.overflow
@@ -366,7 +366,7 @@ class PhaseWait:
         return out
 
     def ready(self, asked: _Asked, M: Mask) -> Bools:
-        """Which lanes' phase is over; lands the copies that they wait for."""
+        """True for lanes whose phase is over; lands the copies that they wait for."""
         on = self.ctx.rt.lanes.full(M)
         keys = asked.keys[on]
         self.ctx.rt.flights.land(keys)

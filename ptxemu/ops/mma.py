@@ -85,7 +85,7 @@ def c_layout(m: int, n: int) -> Layout:
 
 #: Input type -> elements in a 32-bit register.
 PER = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "f64": 1, "e4m3": 4, "e5m2": 4}
-#: What registers hold, where it is not float32 or a half.
+#: Types in registers other than float32 and halves.
 _NUMBERS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "s32": np.int32, "f64": F64}
 _SHAPES = {
     ("m16n8k8", "f16"), ("m16n8k8", "bf16"), ("m16n8k16", "f16"), ("m16n8k16", "bf16"),
@@ -138,7 +138,7 @@ def targets_of(operand: Operand, ctx: Context) -> list[int]:
 
 
 class Accumulator(NamedTuple):
-    """Where a product goes: register slots, the type of an element, which lane has which."""
+    """The destination of a product: register slots, the elements' type, their lanes."""
 
     slots: list[int]
     kind: str
@@ -150,7 +150,7 @@ Fetch = Callable[[Registers], Array]
 
 
 def operand(source: Operand, kind: str, layout: Layout, ctx: Context) -> Fetch:
-    """What fetches a matrix from the registers of its fragment."""
+    """A function that fetches a matrix from the registers of its fragment."""
     size, rt = 8 if kind == "f64" else 4, ctx.rt
     slots = slots_of(source, ctx, size)
     return lambda R: layout.matrix(numbers(fragment(R, slots, size, rt.lanes), kind))

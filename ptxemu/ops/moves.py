@@ -22,7 +22,7 @@ from ptxemu.state.values import MASK, SIGNED, UNSIGNED, Array, Value, add, boxed
 
 _WORD = UNSIGNED[4]
 _HALF = np.uint64(MASK[4])
-#: How much later a clock is at every look. Who waits for a time to pass looks until it has.
+#: Ticks from one reading of a clock to the next; a loop that waits for a time reads it repeatedly.
 _LOOK = 1024
 
 
@@ -461,7 +461,7 @@ def formatted(form: str, memory: _Memory, at: int, room: int) -> tuple[str | Non
         sign, zeros = "", "0" in flags
         if kind in "diouxX":
             size = _BYTES[length or ""]
-            # What is narrower than an int is passed as one.
+            # Types narrower than an int are passed as one.
             raw = int(argument("I" if size < 8 else "Q", max(size, 4))) & ((1 << 8 * size) - 1)
             sign, text = _integer(raw, size, kind, flags, fits(digits) if digits else digits)
             zeros = zeros and digits is None
@@ -595,7 +595,7 @@ def printf(instr: Instr, ctx: Context) -> Run:
     return run
 
 
-#: What became of a thread that traps, and what to do about it.
+#: Cause of a trap -> the message and its hint.
 _TRAPS = {
     "trap": ("the kernel trapped", "The kernel executed `trap`: a check of its own failed."),
     "stack": (

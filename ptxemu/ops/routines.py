@@ -34,7 +34,7 @@ def _high(x: Array) -> Array:
 
 
 def leaves_common_path(x: Array, y: Array) -> Array:
-    """Whether quotients of float32 leave the common path: where FCHK says so."""
+    """True where quotients of float32 leave the common path, as FCHK decides."""
     of_x, of_y = _exponent(x), _exponent(y)
     scale = of_x - of_y
     odd = (of_x <= 24) | (of_x == 255) | (of_y <= 1) | (of_y >= 252)
@@ -87,7 +87,7 @@ def always_called(instr: Instr) -> bool:
 
 
 def call_of(instr: Instr) -> str:
-    """What the routine of an instruction is, in words."""
+    """The routine of an instruction, in words."""
     if instr.op == "printf":
         return "printf"
     bits, kind = 8 * SIZES[instr.parts[-1]], instr.parts[-1][0]

@@ -21,10 +21,10 @@ from ptxemu.state.lanes import Mask
 from ptxemu.state.values import UNSIGNED, Array, Ints, unsigned
 from ptxemu.tensormap import BYTES, FIELDS, MARK, TensorMap, decode
 
-#: What a tile's address in shared memory must be a multiple of.
+#: Alignment of a tile in shared memory, in bytes.
 _ALIGN = 128
 _NANS = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
-#: What reductions call the elements of a map.
+#: Type of a map's elements -> its name in reductions.
 _KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
           "int32": "s32", "int64": "s64"}  # fmt: skip
 
@@ -44,12 +44,12 @@ class _Request(NamedTuple):
         return units * self.tile.unit
 
     def elements(self) -> Global:
-        """Where its units lie in global memory."""
+        """The places of its units in global memory."""
         inside = None if self.tile.inside.all() else self.tile.inside
         return Global(self.tile.source + self.base, inside, self.tile.unit)
 
     def places(self, spots: Spots) -> Shared:
-        """Where its units lie in shared memory; `spots` are of all active lanes."""
+        """The places of its units in shared memory; `spots` are of all active lanes."""
         starts = spots.address[self.lanes, None]
         plain = starts + np.arange(0, self.bytes, self.tile.unit, dtype=np.int64)
         return Shared(spots.owner[self.lanes], swizzled(plain, self.map.swizzle), self.tile.unit)
@@ -134,7 +134,7 @@ def _is_im2col(instr: Instr) -> bool:
 
 
 def _asked(instr: Instr, ctx: Context, operand: Operand, *, stores: bool) -> Ask:
-    """What finds the maps that active lanes name, and the tiles at their coordinates."""
+    """A function that finds the maps of active lanes, and the tiles at their coordinates."""
     if not isinstance(operand, Vec) or not isinstance(operand.items[1], Vec):
         raise ctx.unsupported(instr)
     slot, offset, _ = ctx.address(operand.items[0])

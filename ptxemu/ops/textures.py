@@ -93,7 +93,7 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def _wanted(items: tuple[Operand, ...], ctx: Context) -> int:
-    """How many of the four channels somebody reads."""
+    """The number of the four channels up to the last that is read."""
     names = [getattr(each, "name", "") for each in items]
     return max((n for n, name in enumerate(names, 1) if name in ctx.read), default=0)
 
@@ -101,7 +101,7 @@ def _wanted(items: tuple[Operand, ...], ctx: Context) -> int:
 def _refused(
     bound: Bound | None, axes: int, gives: str, takes: str, wanted: int, *, layered: bool
 ) -> tuple[str, str] | None:
-    """What is wrong with a fetch, and what to do; None where nothing is."""
+    """The message and hint for an invalid fetch; None if it is valid."""
     if bound is None:
         return (
             "from no texture of this launch",
@@ -187,7 +187,7 @@ def _look(ctx: Context, site: CodeSite, first: Ints, inside: Array, M: Mask) -> 
 
 
 def _grain(texture: Texture) -> int:
-    """What an integer's 1 is while it is weighed; its own size where it is not."""
+    """The unit of an integer while it is weighted; its own size without filtering."""
     if texture.filter == "point":
         return CHANNELS[texture.dtype][1]
     return _UNSIGNED if texture.dtype.startswith("u") else _SIGNED
@@ -222,7 +222,7 @@ def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[tuple[Ints, Array
 
 
 def _weights(shares: list[Ints]) -> dict[tuple[int, ...], Ints]:
-    """What each of 2, 4 or 8 texels weighs, in 1/256 of all, by the shares of the upper ones.
+    """The weights of 2, 4 or 8 texels, in 1/256 of all, by the shares of the upper ones.
 
     A chip keeps 8 bits of each product, and all weights add up to 256: it deals them out along z,
     then along x, where halves go to the upper texel, and then along y, where they go up at the

@@ -1,4 +1,4 @@
-"""Which elements of a tensor a copy moves, and where each lies in shared memory.
+"""The elements of a tensor that a copy moves, and the place of each in shared memory.
 
 Pure functions of a tensor map and coordinates. Coordinates are one row a copy, innermost axis
 first; results have one row a copy and one column a unit, in the order of shared memory
@@ -20,11 +20,11 @@ CHUNK = 16
 
 
 class TileUnits(NamedTuple):
-    """What copies of one map move.
+    """The units that copies of one map move.
 
     Attributes:
         source: Bytes from the tensor's start to each unit, (copies, units).
-        inside: Which units lie in the tensor, of the same shape.
+        inside: True for units inside the tensor, of the same shape.
         unit: Bytes of a unit.
     """
 
@@ -34,7 +34,7 @@ class TileUnits(NamedTuple):
 
 
 def swizzled(address: Ints, swizzle: int) -> Ints:
-    """Where the bytes at addresses of shared memory go: chunks of 16 bytes are exchanged.
+    """Swizzle addresses of shared memory: chunks of 16 bytes are exchanged.
 
     The bits of a chunk's number in its span of `swizzle` bytes are changed by those of the
     number of its 128-byte line (PTX manual, "Swizzling Modes").
@@ -46,12 +46,12 @@ def swizzled(address: Ints, swizzle: int) -> Ints:
 
 
 def tile(m: TensorMap, coordinates: Ints, offsets: Ints | None = None) -> TileUnits:
-    """What copies at these coordinates move.
+    """The units that copies at these coordinates move.
 
     Args:
         m: The tensor map.
         coordinates: (copies, rank).
-        offsets: Of an im2col copy: what is added to W, H and D, (copies, rank - 2).
+        offsets: Of an im2col copy: offsets for W, H and D, (copies, rank - 2).
     """
     whole = _in_chunks(m, coordinates)
     unit = CHUNK if whole else m.size

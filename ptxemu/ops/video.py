@@ -43,7 +43,7 @@ class _Form(NamedTuple):
 
     @property
     def unlike(self) -> bool:
-        """Whether GPUs do not do what the manual says."""
+        """True where GPUs differ from the manual."""
         words = set(self.words)
         if self.name == "vmad":
             return bool(words & {"sat", "shr7", "shr15"})
@@ -52,7 +52,7 @@ class _Form(NamedTuple):
 
     @property
     def _beyond(self) -> bool:
-        """Whether the result of two whole words may be 2³² or more."""
+        """True if the result of two whole words may be 2³² or more."""
         match self.name:
             case "vadd":
                 return not (self.first and self.second)

@@ -12,7 +12,7 @@ from ptxemu.state.context import ApartError, Context, Registers, Run, put, write
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import UNSIGNED, Array, Value, boxed, signed, truth, unsigned
 
-#: What a shuffle gives of a lane that is not there: no number of any float, and a large integer.
+#: The result of a shuffle from an absent lane: a NaN in every float type, and a large integer.
 _NOTHING = np.uint32(0xFFFFDEAD)
 _LANE = np.arange(WARP, dtype=np.int64)
 _ALL = np.uint32(0xFFFFFFFF)
@@ -132,9 +132,9 @@ def _shfl(instr: Instr, ctx: Context) -> Run:
 
 
 def _without_absent(instr: Instr, ctx: Context, out: Array, j: Array, on: Array) -> Array:
-    """What a shuffle gives, and nothing of use where it takes from lanes that are not there.
+    """The result of a shuffle, with a useless value where it reads from an absent lane.
 
-    They have ended, were never started or are not in its mask. Who throws the value away may do so.
+    Such lanes have ended, never started or are not in its mask. A kernel may discard the value.
     """
     shape = np.broadcast_shapes(out.shape, on.shape)
     there = np.take_along_axis(np.broadcast_to(on, shape), np.broadcast_to(j, shape), -1)
@@ -241,7 +241,7 @@ def _redux(instr: Instr, ctx: Context) -> Run:
 
 
 class Reduction:
-    """What ``bar.red`` gives every thread of a block: how many, whether all or any say so."""
+    """The result of ``bar.red`` for every thread of a block: the count, all, or any."""
 
     def __init__(self, op: str, target: int, said: int, *, negated: bool) -> None:
         self.op, self.target, self.said, self.negated = op, target, said, negated

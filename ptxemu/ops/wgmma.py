@@ -88,7 +88,7 @@ def addresses(d: MatrixDescriptor, shape: tuple[int, int], size: int, *, by_k: b
 #: Threads and rows of a warpgroup's matrix.
 GROUP, ROWS = 128, 64
 _NAN32, _NAN16 = np.uint32(0x7FFFFFFF), np.uint16(0x7FFF)
-#: How many accumulators are remembered as matrices.
+#: The most accumulators that are cached as matrices.
 _KNOWN = 8
 
 _DTYPES: dict[str, Any] = {"f32": np.float32, "s32": np.int32, "f16": np.float16}
@@ -263,7 +263,7 @@ class Warpgroups(NamedTuple):
     mask: Array
 
 
-#: What fetches the (warpgroups, rows, K) matrix of an operand.
+#: Fetches the (warpgroups, rows, K) matrix of an operand.
 Fetch = Callable[[Registers, Warpgroups], Array]
 
 
@@ -372,7 +372,7 @@ def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
 
 
 def _fragments(operand: Operand, kind: str, k: int, ctx: Context) -> Fetch:
-    """What fetches A from the registers of its fragments."""
+    """A function that fetches A from the registers of its fragments."""
     slots, rt = slots_of(operand, ctx), ctx.rt
     layout = a_layout(16, k, PER[kind])
 

@@ -128,7 +128,7 @@ def pieces(layout: Layout, wide: int, *, by_column: bool) -> Pieces:
 
 
 def _held(ctx: Context, name: str) -> set[tuple[str, int]] | None:
-    """What a register may hold of fragments: their roles and its place in them; None: unknown."""
+    """Fragments that a register may be part of: role and its place in each; None: unknown."""
     out: set[tuple[str, int]] = set()
     left, seen = [name], set[str]()
     while left:
@@ -204,7 +204,7 @@ def _mma(instr: Instr, ctx: Context) -> Run:
 
 
 class _Fragment:
-    """What loads and stores share: where the pieces of a fragment lie."""
+    """The places of a fragment's pieces, for loads and stores."""
 
     def __init__(self, instr: Instr, ctx: Context, site: CodeSite) -> None:
         self.load, kind = instr.parts[1] == "load", instr.parts[-1]

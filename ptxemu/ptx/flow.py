@@ -22,7 +22,7 @@ from ptxemu.ptx.instructions import Instr, Label, Reg, Sym, reached
 # --- The basic blocks of a kernel as a graph: what comes before, after and around each ---
 # Blocks are named by their index; those that nothing leads to have no rank.
 
-#: What ends a block: a wait is for something else than the threads of a block.
+#: The end of a basic block; a wait is for more than the threads of a thread block.
 Ending = Literal["jump", "branch", "exit", "barrier", "switch", "wait"]
 
 
@@ -57,7 +57,7 @@ def came_from(blocks: list[BasicBlock]) -> list[list[int]]:
 
 
 def holds(blocks: int, index: int) -> bool:
-    """Whether a block is among others, which are the bits of a number."""
+    """True if `index` is in the set `blocks`, whose members are the bits of a number."""
     return blocks >> index & 1 == 1
 
 
@@ -156,10 +156,10 @@ _MOST_BLOCKS = 1 << 13
 _MOST_STEPS = 64
 _DAMAGED = "The PTX may be damaged."
 _BARRIERS = ("bar", "barrier")
-#: What gives each lane a value of its own.
+#: Opcodes whose results may differ from lane to lane.
 _PER_LANE = ("ld", "tex", "atom", "shfl", "match", "ldmatrix", "mma", "wmma", "wgmma", "malloc")
 _LANES = ("%tid", "%laneid", "%lanemask")
-#: What makes values of values, and nothing else.
+#: Opcodes that compute values from operands, without other effects.
 _VALUES = frozenset(
     ("mov", "cvt", "add", "sub", "mul", "mad", "fma", "neg", "abs", "min", "max", "setp", "not",
      "shl", "shr", "and", "or", "xor", "lop3")
@@ -254,7 +254,7 @@ def chosen(graph: ControlFlow) -> set[str]:
 
 
 def _unwritten(graph: ControlFlow, name: str) -> Iterator[Instr]:
-    """What reads a register before it is written, on some way."""
+    """Instructions that read a register before it is written, on some path."""
     seen, left = set[int](), [graph.order[0]]
     while left:
         index = left.pop()

@@ -68,7 +68,7 @@ def pointed_to(module: Ptx) -> list[Function]:
 
 
 def candidates(module: Ptx, signature: Signature | None) -> list[Function]:
-    """What a call through a pointer may reach: pointed-to functions of the signature."""
+    """Possible callees of a call through a pointer: pointed-to functions of the signature."""
     return [each for each in pointed_to(module) if each.signature == signature]
 
 

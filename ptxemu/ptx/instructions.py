@@ -89,7 +89,7 @@ Operand = Reg | Imm | Sym | Vec | Pair | Addr
 
 
 def atoms(operand: Operand) -> Iterator[Reg | Imm | Sym | Addr]:
-    """What an operand is made of, vectors and pairs taken apart."""
+    """The parts of an operand, with vectors and pairs taken apart."""
     if isinstance(operand, Vec):
         for item in operand.items:
             yield from atoms(item)
@@ -109,7 +109,7 @@ def registers_of(operand: Operand) -> list[str]:
 
 
 def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> set[Item]:
-    """What some items lead to, themselves included."""
+    """All items that are reached from `start`, its own included."""
     seen, left = set[Item](), list(start)
     while left:
         one = left.pop()
@@ -225,7 +225,7 @@ class Variable:
 
 
 def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
-    """Where each variable starts, one after the other as they are aligned; bytes of all."""
+    """The start of each variable, in order and aligned; and the bytes of all."""
     at, places = 0, {}
     for variable in variables:
         align = max(variable.align, 1)
@@ -236,7 +236,7 @@ def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
 
 #: Bytes of each result and of each parameter of a function.
 Signature = tuple[tuple[int, ...], tuple[int, ...]]
-#: Where functions lie, for pointers to them; nothing can be read there.
+#: Addresses of functions, for pointers to them; these addresses cannot be read.
 CODE_BASE, CODE_STEP = 0x7C00_0000_0000, 16
 
 
@@ -245,7 +245,7 @@ def signature_of(returns: Iterable[Variable], params: Iterable[Variable]) -> Sig
     return tuple(v.size for v in returns), tuple(v.size for v in params)
 
 
-#: What is known of a function when its body has been read.
+#: Attributes of a function that are set when its body is read.
 _OF_BODY = ("registers", "variables", "body", "branch_tables", "prototypes")
 
 
@@ -273,7 +273,7 @@ class Function:
             delattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        """What is in the body, which is read now."""
+        """Read the body, and return an attribute of it."""
         if name not in _OF_BODY:
             raise AttributeError(name)
         self.read()
@@ -319,7 +319,7 @@ class Ptx:
     looks: Counter[str] = field(default_factory=Counter)
 
     def address_of(self, function: str) -> int:
-        """What a pointer to a function holds."""
+        """The value of a pointer to a function."""
         return CODE_BASE + CODE_STEP * list(self.functions).index(function)
 
     def point_to_functions(self) -> None:

@@ -170,7 +170,7 @@ class Cursor:
         return self.tokens[self.at + ahead].text
 
     def kind(self) -> str:
-        """What sort of token comes next."""
+        """The kind of the next token."""
         return self.tokens[self.at].kind
 
     def next(self) -> str:
@@ -623,7 +623,6 @@ class _Parser(Cursor):
         return first
 
     def single(self) -> Operand:
-        """One operand."""
         kind, token, _ = self.tokens[self.at]
         if kind == "word" and token[0] == "%":
             self.at += 1

@@ -1,6 +1,6 @@
-"""Which operands an instruction takes: what ptxas would refuse is refused here, by its line.
+"""The operands of each instruction; those that ptxas would refuse are refused with their line.
 
-Only opcodes of the table are looked at; what the others take, their builders say.
+The table has some opcodes only; the builders of the others check their operands.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Polls:
 
 
 def polls_of(graph: ControlFlow) -> Polls:
-    """Which loops may wait."""
+    """Loops that may wait."""
     at, others, looks = set[int](), False, set[int]()
     for head in sorted({head for block in graph.ordered for head in block.loops}):
         body = [block for block in graph.ordered if head in block.loops]
@@ -142,7 +142,7 @@ def _behind(names: Iterable[str], makers_of: Makers) -> Iterator[Instr]:
 
 #: Loads that see what other threads write meanwhile.
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv"))
-#: What gives on a sum or a multiple of what it is given, or chooses one of two.
+#: Opcodes that pass on a sum or a multiple of an operand, or choose one of two.
 _CARRIES = frozenset(("mov", "cvt", "cvta", "add", "sub", "selp", "shfl", "mul", "mad", "shl"))
 _SECTOR = 32
 
@@ -199,7 +199,7 @@ def _constant(operand: Operand, made: Mapping[str, Sequence[Instr]]) -> bool:
 
 
 def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
-    """How far apart the tickets in a result lie (0: any distance); None: it holds none."""
+    """The distance of the tickets in a result (0: any); None: it holds no ticket."""
     if instr.op == "atom" and _sums(instr):
         step = instr.operands[-1]
         return abs(step.bits) if isinstance(step, Imm) else 1
@@ -228,7 +228,7 @@ def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
 
 
 def _variables(instr: Instr) -> list[tuple[str, int]]:
-    """What an access to shared memory names: a variable, and a place in it."""
+    """The variables that an access to shared memory names, with places in them."""
     return [
         (operand.base.name, operand.offset)
         for operand in instr.operands

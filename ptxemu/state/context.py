@@ -1,4 +1,4 @@
-"""What instructions are compiled against: register slots, memory, and counters.
+"""The context of compiled instructions: register slots, memory, and counters.
 
 Every instruction becomes a closure ``run(R, M) -> Value`` over the register list ``R`` and the
 active `Mask` ``M``. Operands are slots of it: registers, literals, special registers, addresses.
@@ -113,7 +113,7 @@ class AccessWatcher(Protocol):
         """
 
     def settle(self, changed: Array, lost: Array) -> None:
-        """Which lanes of a plain store changed what lay there, and whose value is lost."""
+        """Record the lanes of a plain store that changed memory, and those whose value is lost."""
 
     def barrier(self, mask: Mask) -> None:
         """All lanes of the mask have passed a barrier of their whole block."""
@@ -137,7 +137,7 @@ class ApartError(Exception):
 
 @dataclass(slots=True)
 class Limits:
-    """When to give up.
+    """Limits at which a launch ends.
 
     Attributes:
         instructions: Lock-step instructions of one batch.
@@ -157,12 +157,12 @@ class Limits:
 
 
 class Runtime:
-    """What the closures of a kernel share. `lanes` and the memories change per batch."""
+    """State that the closures of a kernel share. `lanes` and the memories change per batch."""
 
     def begin(
         self, arena: GlobalMemory, shared_bytes: int, local_bytes: int, *, check: bool, origins: Any
     ) -> None:
-        """A launch begins: nothing is known of one before it."""
+        """Begin a launch, without state of the one before it."""
         self.arena = arena
         self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # where it ends
         self.shared_bytes = -(-max(self.shared_limit, 1) // 16) * 16
@@ -184,10 +184,10 @@ class Runtime:
         self.meetings: Any = None  # `faults.polled.Meetings`, where blocks wait for others
         self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
         self.finding: Fault | None = None  # raised at the end, unless worse comes first
-        #: What the kernel did wrong, by kind and line of PTX; None: the first thing ends it.
+        #: Faults of the kernel by kind and line of PTX; None: the first fault ends it.
         self.found: dict[tuple[Kind, int], Fault] | None = None
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
-        self.warnings: set[str] = set()  # what runs, and is likely not meant so
+        self.warnings: set[str] = set()  # code that runs, but is likely a mistake
         self.fill = 0  # every byte of shared memory when a block starts
         self.presumes = False  # does it stand in registers as well that nothing has written?
         #: Reads of shared memory that nobody has written: the first one, or (`found`) all.
@@ -262,7 +262,7 @@ class Named(NamedTuple):
 
     @property
     def extent(self) -> str:
-        """How much it holds: ``tile[18][18]``, or ``tile (1296 bytes)``."""
+        """Its size, in words: ``tile[18][18]``, or ``tile (1296 bytes)``."""
         if self.width and not self.dynamic:
             return self.name + "".join(f"[{extent}]" for extent in self.shape)
         return f"{self.name} ({self.size} byte{'s' * (self.size != 1)})"
@@ -270,10 +270,10 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a launch's variables lie."""
+    """The addresses of a launch's variables."""
 
     symbols: dict[str, tuple[str, int]]  # name -> state space and address in it
-    variables: tuple[Named, ...]  # what lies in shared memory
+    variables: tuple[Named, ...]  # those in shared memory
     param_base: int  # the address of the kernel's arguments
 
 
@@ -285,9 +285,9 @@ class Bound(NamedTuple):
     start: int
 
 
-#: What is no array, by its size in bytes: a number, an mbarrier.
+#: Largest size in bytes of a variable that is not an array: a number, an mbarrier.
 _WORD = 8
-#: What gives numbers, and no address of shared memory that is known before the kernel runs.
+#: Opcodes whose results are not addresses of shared memory known before the kernel runs.
 _UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp", "tex"))
 
 
@@ -340,15 +340,14 @@ class Context:
         return Fault(f"{self.where(instr)}: {what}", hint, kind, place, instr.ptx_line)
 
     def told(self, instr: Instr, kind: Kind) -> bool:
-        """Whether `tell` has heard of this, or of something else if one thing is enough."""
+        """True if `tell` has this fault, or any fault if the first one ends the kernel."""
         rt = self.rt
         return rt.finding is not None if rt.found is None else (kind, instr.ptx_line) in rt.found
 
     def tell(self, instr: Instr, kind: Kind, what: str, hint: str, *, late: bool = False) -> None:
-        """What a GPU survives is collected; where one mistake is enough, it is raised.
+        """Collect a fault that a GPU survives, or raise it if the first fault ends the kernel.
 
-        `late`: raised at the end of the batch, since something else may be the cause of it. Raises
-        Fault: it.
+        `late`: raise it at the end of the batch, since another fault may be its cause.
         """
         if self.rt.found is None and not late:
             raise self.fault(instr, kind, what, hint)

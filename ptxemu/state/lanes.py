@@ -1,4 +1,4 @@
-"""Which lanes are where: masks over a batch, and the batch's own shape."""
+"""Masks of lanes over a batch, and the batch's own shape."""
 
 from __future__ import annotations
 

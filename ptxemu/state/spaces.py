@@ -1,4 +1,4 @@
-"""Where addresses lead: arrays in global memory, each block's shared, each thread's local.
+"""Memory by address: arrays in global memory, each block's shared, each thread's local.
 
 Global memory is one arena with a gap after every array, as wide as its neighbours are large, so
 an access is one gather whatever it points to, and one that misses its array is found. Shared and
@@ -28,7 +28,7 @@ LOCAL_WINDOW = 0x7D00_0000_0000
 WINDOW = 1 << 32
 #: A block's shared memory begins with what the system keeps for itself: variables come behind.
 RESERVED = 1024
-#: Where arrays begin.
+#: Alignment of arrays, in bytes.
 ALIGN = 256
 #: Pieces of the heap are multiples of it.
 _PIECE = 16
@@ -82,7 +82,7 @@ class Allocation:
 
     @property
     def extent(self) -> str:
-        """How much it holds: ``1,000 elements``."""
+        """Its size, in words: ``1,000 elements``."""
         count, unit = (self.size // self.width, "element") if self.width else (self.size, "byte")
         return f"{count:,} {unit}{'s' * (count != 1)}"
 
@@ -106,7 +106,7 @@ def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> 
 
 
 class AddressMap:
-    """Which addresses belong to which array, while arrays come and go."""
+    """Arrays by address, while arrays are allocated and freed."""
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
@@ -258,12 +258,12 @@ class GlobalMemory(AddressMap):
         return sum(each.size for each in self.allocations)
 
     def parts(self) -> list[slice]:
-        """Where the arrays lie in `bytes`."""
+        """The slices of the arrays in `bytes`."""
         every = ((each.start - self.base, each.size) for each in self.allocations)
         return [slice(start, start + size) for start, size in every]
 
     def address(self, name: str) -> int:
-        """Where an array starts; LaunchError: there is none of that name."""
+        """The address of an array; LaunchError: there is no array of that name."""
         found = self._address.get(name)
         if found is None:
             known = ", ".join(self.names)
@@ -322,7 +322,7 @@ class Pattern(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Where the lanes of one access go: a base's pattern, moved so that its least is `low`."""
+    """The addresses of one access: a base's pattern, moved so that its least is `low`."""
 
     base: Base
     pattern: Pattern
@@ -332,11 +332,11 @@ class Reach(NamedTuple):
 
     @property
     def memo(self) -> dict[Any, Any]:
-        """What was derived from the pattern."""
+        """Values derived from the pattern."""
         return self.base.memo if self.pattern.memo is None else self.pattern.memo
 
     def keep(self, key: Any, value: Any) -> Any:
-        """Remember what was derived from the pattern."""
+        """Remember a value derived from the pattern."""
         if self.pattern.memo is None:
             return self.base.remember(key, value)
         self.pattern.memo[key] = value

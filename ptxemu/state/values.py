@@ -1,17 +1,17 @@
-"""What a register holds for all lanes of a batch at once.
+"""The value of a register in all lanes of a batch at once.
 
 A batch is (blocks, threads) lanes. A value is one of
 
 * a Python int: the same bits in every lane;
-* a NumPy array whose shape broadcasts to (blocks, threads): (1, threads) for what
-  depends on the thread alone, (blocks, 1) for what depends on the block alone;
+* a NumPy array whose shape broadcasts to (blocks, threads): (1, threads) for a value
+  that depends on the thread alone, (blocks, 1) for one that depends on the block alone;
 * an `Affine`: such an array plus one int for all lanes. Loops move addresses by
-  uniform steps, so their arrays, and all that was computed from them (indices,
+  uniform steps, so their arrays, and the results computed from them (indices,
   sectors, conflicts), are reused from one iteration to the next.
 
 Arrays are never written after they are made. Their dtype is free as long as its size is
 the register's, with one exception: a 32-bit register may hold a float64 array, which
-then stands for the float32 numbers in it (fused multiply-adds keep their sums so).
+then holds float32 numbers exactly (fused multiply-adds keep their sums so).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF, 8: 0xFFFF_FFFF_FFFF_FFFF}
 F64 = np.dtype(np.float64)
 F32 = np.dtype(np.float32)
 
-#: How many derived things, and how many bytes of arrays, a base remembers before it
-#: forgets them all.
+#: The most derived values, and the most bytes of arrays, that a base remembers; at
+#: either it forgets them all.
 _MEMO = 256
 _MEMO_BYTES = 4 << 20
 

@@ -76,7 +76,7 @@ def test_where_it_fails_nobody_else_is_judged(
     project_file("v0_plain.cu", "if (i < n) y[i]", "y[i + 100000]")
     code, out, err = cli("verify", "v1", *HERE)
     assert code == 6 and "not judged" in out, err
-    assert "v0, whose results the study takes for right, gives none on n1000" in out
+    assert "v0, the study's reference, gives no result on n1000" in out
     code, _, err = cli("verify", "v1", "--problem", "n7", *HERE)
     assert code == 6 and "Correct v0 first." in err
 

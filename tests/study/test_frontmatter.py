@@ -262,7 +262,7 @@ def test_a_mistake_is_named_with_its_line(toml: str, line: int, message: str, hi
         ('"""\n---\ntitle = "t"\n"""\n', "python", ":2: the front matter is not closed"),
         ("def (:\n", "python", ":1: not valid Python"),
         ('x = 1\n"""\n---\n---\n"""', "python", ":1: no front matter"),
-        ('"""\n---\ntitle="t"\nflags=[]\n---\n"""', "python", ":4: `flags` has no meaning"),
+        ('"""\n---\ntitle="t"\nflags=[]\n---\n"""', "python", ":4: `flags` does not apply"),
         ('"""\n---\ntitle=3\n---\n"""', "python", ":3: `title` must be a string"),
         ("\0", "python", ":1: not valid Python"),
     ],

@@ -59,7 +59,7 @@ FOLLOWED = {
     "a comment's end": Mended('change = "c"', 'change = "a */ b"', "Remove it: the compiler",
                               'change = "a b"'),
     "quotes": Mended('grid = ["cdiv(N, TILE)"]', "grid = [cdiv(N, TILE)]",
-                     "Expressions and names stand in quotes: {}", 'grid = ["cdiv(N, TILE)"]'),
+                     "Write expressions and names in quotes: {}", 'grid = ["cdiv(N, TILE)"]'),
     "no launch": Mended(VERSION[VERSION.index(LAUNCH) : VERSION.index(EXPECT)], "",
                         "Add one: kernel, grid, block and args.",
                         f'{LAUNCH}\nkernel = "scale"\ngrid = [1]\nblock = [32]\nargs = ["x"]\n'),

@@ -84,7 +84,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
         ('filter = "linear"', 'filter = "cubic"', 6, "unknown filter cubic"),
         ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not weighed"),
         ("channels = 4", "channels = 3", 12, "unknown channels 3"),
-        ('pitch = "4 * TILE"', "pitch = 72", 14, "72 bytes apart, no multiple of 32"),
+        ('pitch = "4 * TILE"', "pitch = 72", 14, "72 bytes apart, not a multiple of 32"),
         ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes lie 32 bytes apart"),
         ('layout = "linear"', 'layout = "array"', 10, "`tmp` is no input"),
         ('layout = "linear"', 'layout = "rows"', 15, "unknown layout rows"),

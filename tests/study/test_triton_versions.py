@@ -68,14 +68,14 @@ def test_tritons_defaults_hold_where_nothing_is_said(maker: Maker) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "line", "message"),
     [
-        ("num_warps = 8", "block = [256]", 13, "`block` has no meaning for a kernel in Triton"),
-        ("num_warps = 8", "dynamic_shared = 9", 13, "`dynamic_shared` has no meaning"),
+        ("num_warps = 8", "block = [256]", 13, "`block` does not apply to a kernel in Triton"),
+        ("num_warps = 8", "dynamic_shared = 9", 13, "`dynamic_shared` does not apply"),
         ("num_warps = 8", "num_warps = 33", 13, "`num_warps` must be 1, 2, 4, 8, 16 or 32"),
         ("num_warps = 8", "num_warps = 3", 13, "`num_warps` must be 1, 2, 4, 8, 16 or 32"),
         ("num_stages = 2", "num_stages = 0", 14, "`num_stages` must be an integer from 1 to 16"),
         ('["N"]', '["K"]', 15, "`K` is not one of the launch's args"),
         ('["N"]', "16", 15, "`divisible_by_16` must be a list of strings"),
-        ("[defines]", 'flags = ["-O1"]\n[defines]', 7, "`flags` has no meaning in a .py version"),
+        ("[defines]", 'flags = ["-O1"]\n[defines]', 7, "`flags` does not apply to a .py version"),
         ('"scale"', '"no name"', 10, "`no name` is not a function name"),
         ('kernel = "scale"', 'kernel = "skale"', 10, "there is no kernel `skale`"),
     ],
@@ -95,13 +95,13 @@ def test_cuda_takes_none_of_tritons_keys(maker: Maker, key: str) -> None:
         f'/* ---\ntitle = "a"\n[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [1]\n{key}\n--- */\n'
     )
     maker.write("v0.cu", text + "__global__ void k() {}\n")
-    with pytest.raises(UsageError, match=r"v0.cu:7: .* has no meaning for a kernel in CUDA C\+\+"):
+    with pytest.raises(UsageError, match=r"v0.cu:7: .* does not apply to a kernel in CUDA C\+\+"):
         maker.load().version("v0")
 
 
 def test_a_py_file_without_a_launch_still_refuses_what_is_compiled(maker: Maker) -> None:
     maker.write("v0.py", '"""\n---\ntitle = "a"\n[defines]\nA = 1\n---\n"""\n')
-    with pytest.raises(UsageError, match=r"`defines` has no meaning .* without \[\[launch\]\]"):
+    with pytest.raises(UsageError, match=r"`defines` does not apply .* without \[\[launch\]\]"):
         maker.load().version("v0")
 
 

@@ -57,17 +57,17 @@ def test_a_parameter_that_is_no_define_is_one_with_its_first_value(maker: Maker)
     [
         ("TILE = 64", "`TILE` must be a list of 1 to 256 values, not 64", "TILE = [16, 32]"),
         ("TILE = []", "must be a list", "TILE = [16, 32]"),
-        ("TLE = [64]", "`TLE` is no define, and the code does not use it", "Did you mean `TILE`?"),
+        ("TLE = [64]", "`TLE` is not a define, and the code does not", "Did you mean `TILE`?"),
         ("TILE = [32, 16]", "`TILE` is 64 in this version, which is not among", "Add 64"),
         ("TILE = [64, 64]", "`TILE` has a value twice", "once"),
         ("TILE = [64, [1]]", "must be a number or a string", "TILE = 32"),
         ('TILE = [64, "$(x)"]', "a shell may interpret", ""),
-        ("TILE = [64, inf]", "inf is no value of `TILE`", "TILE = [16, 32]"),
-        ("TILE = [64, 9223372036854775808]", "is no value of `TILE`", "TILE = [16, 32]"),
-        ("block = [[64, 0]]", "is no value of `block`", "block = [128, [32, 8]]"),
-        ("block = [[1, 1, 1, 1]]", "is no value of `block`", ""),
+        ("TILE = [64, inf]", "inf is invalid for `TILE`", "TILE = [16, 32]"),
+        ("TILE = [64, 9223372036854775808]", "is invalid for `TILE`", "TILE = [16, 32]"),
+        ("block = [[64, 0]]", "is not a value of `block`", "block = [128, [32, 8]]"),
+        ("block = [[1, 1, 1, 1]]", "is not a value of `block`", ""),
         ("block = [64]", "`block` is TILEx2 in this version", "Add TILEx2"),
-        ("num_warps = [4]", "`num_warps` has no meaning for a kernel in CUDA C++", "block"),
+        ("num_warps = [4]", "`num_warps` does not apply to a kernel in CUDA C++", "block"),
         ("requires = 3", "`requires` must be a string", "TILE * UNROLL"),
         ('requires = "1"', "[tune] has 0 parameters", "TILE = [16, 32]"),
         ('TILE = [64]\nrequires = "TIL > 1"', "unknown name `TIL` in requires", "TILE"),
@@ -144,7 +144,7 @@ def test_triton_has_constants_warps_and_stages(maker: Maker) -> None:
 
 def test_a_library_has_nothing_to_tune(maker: Maker) -> None:
     maker.write("lib.py", '"""L\n\n---\ntitle = "L"\nbaseline = true\n[tune]\nA = [1]\n---\n"""\n')
-    maker.fails("`tune` has no meaning in a .py version without [[launch]]")
+    maker.fails("`tune` does not apply to a .py version without [[launch]]")
 
 
 def test_a_child_inherits_the_space(maker: Maker) -> None:

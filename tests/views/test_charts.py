@@ -15,7 +15,7 @@ from workbench.analysis.limits.roofline import Level, Position, Roof
 from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_labels
 from workbench.views.html.charts import roof as charts_roof
-from workbench.views.html.charts.figure import IntervalBar, Layer, Mark
+from workbench.views.html.charts.figure import IntervalBar, Mark
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, round_places
 from workbench.views.html.charts.roof import Spot, placed
 from workbench.views.html.charts.several import stack_stalls
@@ -137,9 +137,9 @@ def test_a_warp_state_has_one_colour_whatever_is_beside_it() -> None:
     )
     colors = []
     for profile in (slow, fast):
-        split = stack_stalls("stalls", [("v0", profile)])
+        split = stack_stalls([("v0", profile)])
         assert split is not None
-        colors.append({trace["name"]: trace["marker"]["color"] for trace in traces(split.shares)})
+        colors.append({name: hue for name, _share, _both, hue in split.sides[0].parts})
     assert colors[0]["Long scoreboard"] == colors[1]["Long scoreboard"]
     assert len({*colors[0].values(), *colors[1].values()}) == 3
 
@@ -159,7 +159,6 @@ def test_names_cannot_carry_markup_into_a_chart() -> None:
     name = "<a href='javascript:x'>k</a>"
     figures = (
         charts.intervals("x", "label", [IntervalBar(name, Mark(1.0, name))], "s", "t", None),
-        charts.stacked("x", "label", [name], [Layer(name, (Mark(1.0, name),))], "s", "t"),
         charts_roof.roofline(
             "x",
             "label",

@@ -70,9 +70,10 @@ def test_marks_can_be_seen(scheme: str, mark: str, ground: str) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_labels_inside_stacked_bars_can_be_read(scheme: str) -> None:
     colours = palettes()[scheme]
-    for index in range(1, 9):
-        # A bar's label has the card's colour; 11 px bold-like text on a large even area.
-        assert contrast(colours["card"], colours[f"c{index}"]) >= 3.0
+    card, *hues = (bytes.fromhex(colours[n][1:]) for n in ("card", *(c[1:] for c in COLORS)))
+    for hue in hues:  # a part's ground is its colour mixed with the card's
+        ground = bytes(round(0.3 * a + 0.7 * b) for a, b in zip(hue, card, strict=True))
+        assert contrast(colours["ink"], f"#{ground.hex()}") >= 4.5
 
 
 def test_no_two_lines_of_a_chart_have_one_colour() -> None:

@@ -271,9 +271,8 @@ metrics = {"gpu__time_duration.sum": Metric(value=1e-4, unit="s")}
 for place, state in enumerate(states):
     metrics[state.names[0]] = Metric(value=0.1 / (place + 1), unit=state.unit)
 launch = make_launch(metrics=metrics, instructions=InstructionTable())
-split = stack_stalls("stalls", [("v1", make_profile(launches=(launch,)))])
-others = split.times.spec["data"][-1]
-print(others["name"], [value.hex() for value in others["x"]])
+split = stack_stalls([("v1", make_profile(launches=(launch,)))])
+print(split.sides[0].parts[-1][0], split.sides[0].parts[-1][1].hex())
 """
 
 

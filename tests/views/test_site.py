@@ -62,7 +62,7 @@ def test_a_manifest_from_elsewhere_removes_nothing_outside(
     else:
         kept["assets"][name] = "x"
     path.write_text(json.dumps(kept))
-    with pytest.raises(DataError, match=r"manifest\.json is not to be trusted") as caught:
+    with pytest.raises(DataError, match=r"manifest\.json cannot be trusted") as caught:
         build(root)
     assert "Nothing was changed" in caught.value.hint
     assert {p.read_text() for p in tmp_path.rglob("precious")} == {"kept"}

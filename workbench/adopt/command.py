@@ -33,10 +33,9 @@ def command(
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
-    AS is sgemm/v3, with its problem and device where they are others: sgemm/v3:n4096@a100.
-    With a study alone, or nothing, it makes the study as well, of the one kernel that is
-    meant: its launch, and its source where the report holds that. What no report holds stays
-    to be written.
+    AS is sgemm/v3, with its problem and device where they differ: sgemm/v3:n4096@a100.
+    A study alone, or nothing, also makes a study of the selected kernel: its launch, and its
+    source if the report holds it. The rest remains to be written.
 
     Says where the report's source or launches differ from the version's. Host name and
     network addresses are removed from the copy that is kept.

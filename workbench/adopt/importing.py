@@ -209,7 +209,7 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
 
 
 def _unfinished(project: Project, folder: Path, texts: Mapping[str, str]) -> bool:
-    """Whether an import that was killed wrote the study, and no profile of it."""
+    """True if an import that was killed wrote the study, and no profile of it."""
     files = {folder / file: text.encode() for file, text in texts.items()}
     same = all(path.is_file() and path.read_bytes() == data for path, data in files.items())
     return same and not any(project.profiles.glob(f"*/{folder.name}/*/*.json.zst"))

@@ -18,8 +18,7 @@ from workbench.project import require_project
     "--allow",
     multiple=True,
     metavar="WORDS",
-    help="What to allow beyond reading: verify, profile, time, write, python, files; separated by "
-    "commas.",
+    help="Rights beyond reading: verify, profile, time, write, python, files; separated by commas.",
 )
 @click.option(
     "--project",

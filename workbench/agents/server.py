@@ -49,7 +49,7 @@ from workbench.views.text.safe_output import block, visible
 
 SCHEME = "workbench://"
 _JSON = "application/json"
-#: What the list of all counters says of each.
+#: Fields of each counter in the list of all.
 _LISTED = ("id", "title", "unit", "better")
 
 
@@ -83,8 +83,7 @@ TEMPLATES = (
 def meaning(word: str) -> Json:
     """Explain a counter, by its id or one of ncu's names.
 
-    Raises:
-        UsageError: unknown; the hint names the nearest.
+    Raises UsageError: unknown; the hint names the nearest.
     """
     known = catalog()
     counter = next(

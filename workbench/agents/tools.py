@@ -12,9 +12,9 @@ from workbench.agents import arguments as takes
 from workbench.agents.fence import Fence, Permit, plain
 from workbench.views.shapes import Json
 
-#: What says of which profile an answer is.
+#: Fields that name the profile of an answer.
 _WHICH = ("study", "version", "problem", "engine", "device", "stale")
-#: What of a step's document the causal strip is.
+#: Fields of a step's document that make the causal strip.
 _STRIP = ("study", "problem", "device", "old", "new", "comparable", "warnings", "time")
 _CAUSE = ("sentence", "strip", "cause")
 
@@ -74,7 +74,7 @@ TOOLS = (
     ),
     Tool("source", "A version's source, line by line.", takes.SourceArguments),
     Tool("explain", "What counters mean: unit, which way is better, name.", takes.ExplainArguments),
-    Tool("doctor", "What this machine can do, and how to get what it lacks.", takes.PlainArguments),
+    Tool("doctor", "Check this machine, and how to get what it lacks.", takes.PlainArguments),
     Tool(
         "verify",
         "Run versions on small inputs against a float64 reference; a wrong result is reported "
@@ -188,7 +188,7 @@ def answer_of(tool: str, document: Any) -> Any:
             return _part(document, (*_STRIP, *_CAUSE, "story", "hunks"))
         return {**_part(document, (*_STRIP, *_CAUSE)), "hunks": _named(document)}
     if tool == "diff" and "story" in document:
-        # What moved comes first: an answer is read from its beginning.
+        # Counters that moved come first: an answer is read from its beginning.
         first = (*_STRIP, *_CAUSE, "story", "hunks")
         counters = sorted(
             document["counters"], key=lambda each: (each["verdict"] == "missing", not each["moved"])

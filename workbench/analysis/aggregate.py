@@ -54,7 +54,7 @@ class LaunchPair(Record, frozen=True):
 
     @property
     def matched(self) -> bool:
-        """Whether both sides have it."""
+        """True if both sides have it."""
         return self.old is not None and self.new is not None
 
     def of(self, old: Profile, new: Profile) -> tuple[Launch | None, Launch | None]:
@@ -117,11 +117,11 @@ def main_launch(profile: Profile) -> Launch | None:
 
 
 def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
-    """How much each launch counts, and the word for it: ``duration`` or ``instructions``.
+    """The weight of each launch, and its word: ``duration`` or ``instructions``.
 
     Where a duration is missing (older captures, the emulator), instructions take its place,
-    so that a kernel that only clears a buffer never stands for the others. Equal weights,
-    and no word, where those are missing too.
+    so that a kernel that only clears a buffer never represents the others. If those are
+    missing too, weights are equal, and the word is empty.
     """
     for counter, word in (("duration", "duration"), ("instructions", "instructions")):
         found = [_value(read(launch, counter)) for launch in launches]
@@ -309,7 +309,6 @@ class _Matching:
         self.pairs: list[LaunchPair] = []
 
     def take(self, a: int, b: int, how: How) -> None:
-        """Match two launches."""
         self.pairs.append(LaunchPair(kernel=self.new[b].kernel, old=a, new=b, how=how))
         self.left.remove(a)
         self.right.remove(b)
@@ -375,7 +374,7 @@ _NUMBERS = (
 
 
 def near(grid: Dim3, other: Dim3) -> bool:
-    """Whether launches in two grids are of one class."""
+    """True if launches in two grids are of one class."""
     return abs(math.prod(grid) - math.prod(other)) <= _NEAR * math.prod(other)
 
 
@@ -395,9 +394,9 @@ def by_key(
 
 
 def likeness(a: Launch, b: Launch) -> float:
-    """How much two kernels look like one that was renamed (0-1).
+    """The likelihood (0-1) that two kernels are one that was renamed.
 
-    The smaller of two: how alike their names are, and the mean of how alike their work is
+    It is the smaller of two likenesses: that of their names, and the mean of those of their work
     (instruction mix, threads, duration), as far as that is known.
     """
     if not (a.profiled and b.profiled) or a.workload != b.workload:
@@ -415,7 +414,7 @@ def likeness(a: Launch, b: Launch) -> float:
 
 
 def _names_alike(a: str, b: str) -> float:
-    """How much of two names is the same (0-1); a word that was put before or behind is all."""
+    """The common part (0-1) of two names; 1 if one only adds a word before or behind."""
     short, long = sorted((a, b), key=len)
     if len(short) >= _WORD and (long.startswith(short) or long.endswith(short)):
         return 1.0
@@ -432,7 +431,7 @@ def _of_larger(a: float | None, b: float | None) -> float | None:
 
 
 def _mix(launch: Launch) -> Bag[str]:
-    """How many instructions the code has of each operation."""
+    """Instructions of the code, by operation."""
     words = (text.split() for text in launch.instructions.text)
     operations = (next((w for w in line if not w.startswith("@")), "") for line in words)
     return Bag(name.split(".")[0] for name in operations if name)
@@ -467,7 +466,7 @@ class Recent(Generic[_Of, _Found]):
         self._known: dict[int, tuple[Callable[[], _Of | None], _Found]] = {}
 
     def __call__(self, record: _Of) -> _Found:
-        """What the function finds of a record."""
+        """The function's result for a record."""
         name = id(record)
         known = self._known.get(name)
         if known is not None and known[0]() is record:

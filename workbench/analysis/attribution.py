@@ -84,7 +84,7 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-#: What is said of an amount that is linked to no change.
+#: Note -> the reason for an amount that is linked to no change.
 _ELSEWHERE = {
     "no-line": N_("instructions of no source line"),
     "no-samples": N_("launches too short for a warp sample"),
@@ -93,12 +93,12 @@ _ELSEWHERE = {
 
 
 class Linked(Record, frozen=True):
-    """What a part is linked to.
+    """The link of a part to edits.
 
-    `hunks` are several where each of them links the part's lines equally closely: then it
-    is one part, of all of them together. `symbols` are the names that link it, several
-    where they link a line equally, the heaviest first; of link ``launch`` the kernel that
-    was added or removed. `note` says what is special, e.g. ``no-line``.
+    If several `hunks` link the part's lines equally closely, it is one part of all of them.
+    `symbols` are the names that link it, several where they link a line equally, the heaviest
+    first; for the link ``launch`` the kernel that was added or removed. `note` names a special
+    case, e.g. ``no-line``.
     """
 
     link: PartLink
@@ -108,13 +108,13 @@ class Linked(Record, frozen=True):
 
     @property
     def key(self) -> PartKey:
-        """What makes the part the same one in every counter and in the time."""
+        """The key by which every counter and the time know the part."""
         symbol = self.symbol if len(self.hunks) < 2 else None
         return PartKey(self.link, self.hunks, symbol or "", self.note)
 
     @property
     def elsewhere(self) -> str:
-        """Why it may have changed, where it is linked to no edit: by its `note`."""
+        """A possible reason of a change that is linked to no edit, by its `note`."""
         return _(_ELSEWHERE.get(self.note, N_("the compiler, or noise")))
 
     @property
@@ -152,7 +152,7 @@ class Linked(Record, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """Whether several hunks or names link it, and nothing tells them apart."""
+        """True if several hunks or names link it equally."""
         return len(self.hunks) > 1 or len(self.symbols) > 1
 
 
@@ -186,14 +186,14 @@ class CounterSplit(Record, frozen=True):
 
     @property
     def chip_gap(self) -> Number | None:
-        """How far the chip's own change is from the lines' (None: unknown)."""
+        """The chip's own change less the lines' (None: unknown)."""
         if self.chip_old is None or self.chip_new is None:
             return None
         return (self.chip_new - self.chip_old) - self.delta
 
 
 class LaunchMatch(Record, frozen=True):
-    """How a launch of one side found (or did not find) its partner, and what differs."""
+    """A launch of one side, the way its partner was found (if it was), and their differences."""
 
     old: str
     new: str
@@ -282,7 +282,7 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
 
 
 def _readable(profile: Profile) -> bool:
-    """Whether all machine code is SASS whose opcodes are known (an emulator's PTX is not)."""
+    """True if all machine code is SASS with known opcodes (an emulator's PTX is not)."""
     return all(map(_is_readable, profile.launches))
 
 
@@ -318,11 +318,7 @@ def _plain(value: Exact) -> Number:
 
 
 def _split(
-    name: str,
-    old: Profile,
-    new: Profile,
-    placing: Placing,
-    only: frozenset[str] = frozenset(),
+    name: str, old: Profile, new: Profile, placing: Placing, only: frozenset[str] = frozenset()
 ) -> CounterSplit:
     sides = placing.sums(name, 0, only), placing.sums(name, 1, only)
     totals = [sum(side.values()) for side in sides]

@@ -1,6 +1,6 @@
-"""Who made whom wait: every warp sample of a launch, put on the instruction to blame.
+"""Blame: each warp sample of a launch is charged to the instruction that caused the wait.
 
-What a state means decides where its cause is looked for:
+The meaning of a state decides where its cause is looked for:
 
 * a **scoreboard** waits for a result that was asked for earlier: the writers of what the
   waiting instruction reads (or overwrites), if they are of the kind that this scoreboard
@@ -37,7 +37,7 @@ from workbench.sass import COPIES, HOLDING, SassOp, register_name
 # Samples are shared out in whole `UNITS`, so that every sum is a sum of integers and exact,
 # and the parts of a wait add up to it with nothing left over.
 
-#: What lies between an instruction that waited and the one to blame.
+#: The relation of an instruction that waited to the one to blame.
 Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
 
 #: Parts that a sample is shared out in: sums of them are integers, and exact.
@@ -128,9 +128,9 @@ _STORES, _COPIES = 16, 16
 #: Instructions behind a wait for copies at which the warp can still be held up by it.
 _BEHIND = 2
 _SCOREBOARDS = ("long_scoreboard", "short_scoreboard")
-#: What answers through a scoreboard.
+#: Opcodes whose results arrive through a scoreboard.
 _ANSWERED = HOLDING["long_scoreboard"] | HOLDING["short_scoreboard"]
-#: What may still have to read a register that is written again.
+#: Opcodes that may still have to read a register that is overwritten.
 _READERS = _ANSWERED | HOLDING["drain_stall"] | COPIES | {"STS", "STSM"}
 #: States that an operation asks for, wherever the sample lies behind it.
 _ASKED = ("membar", "sleeping", "gmma_stall")
@@ -215,7 +215,7 @@ class _Ledger:
         rows[row] = rows.get(row, 0) + count
 
     def _settle(self, state: str, row: int, count: int) -> None:
-        # What was measured is no part of it, so that it holds on every problem.
+        # It does not depend on measurements, so it holds on every problem.
         found = _causes_of.setdefault(self.slices, {})
         known = found.get((state, row))
         if known is None:
@@ -377,7 +377,7 @@ class _Ledger:
             if self.costs[row] and (row in waited or self.operations[row].opcode in kinds)
         ]
         if not rows:
-            # What fills the queue stands in a loop inside of this one, or around it.
+            # The instructions that fill the queue are in a loop inside of this one, or around it.
             for row, count in waited.items():
                 self._owe(state, "queue", row, count, self.slices.nearest(row, kinds))
             return

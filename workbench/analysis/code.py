@@ -275,7 +275,7 @@ class Producer(NamedTuple):
     distance: int
 
 
-#: How an instruction touches a register, and whether it does so whatever its guard says.
+#: Flags of an instruction's use of a register; `_LASTING`: independent of its guard.
 _READS, _WRITES, _LASTING = 1, 2, 4
 _OVERWRITES = _WRITES | _LASTING
 _UNTOUCHED: tuple[list[int], list[int]] = ([], [])
@@ -473,7 +473,7 @@ class KernelCode:
 
     @cached_property
     def readable(self) -> bool:
-        """Whether the opcodes of all instructions are known."""
+        """True if the opcodes of all instructions are known."""
         return all(operation.opcode for operation in self.operations)
 
     def slices_among(self, issued: frozenset[int]) -> Slices:
@@ -488,7 +488,7 @@ def _slices(code: KernelCode, issued: frozenset[int]) -> Slices:
 
 @dataclass(frozen=True)
 class _CodeText:
-    """What code is known by; `operations` follow from it but for the addresses."""
+    """The identity of code; `operations` follow from it but for the addresses."""
 
     texts: tuple[str, ...]
     leads: tuple[tuple[int, int], ...]

@@ -1,10 +1,10 @@
-"""What moved between two profiles: counters, time, and whether they may be compared.
+"""The changes between two profiles: counters and time, and whether the two are comparable.
 
 Rules, all stated in the result:
 
 * Launches of one kernel and configuration in a report are samples, compared launch with
   launch: see `analysis.launches`. Those of a version add up: see `analysis.aggregate`.
-* What compiler and launch fix (registers, waves) is of one pair of kernels: `Speaker`.
+* Counters that compiler and launch fix (registers, waves) are of one pair of kernels: `Speaker`.
 * A counter *moved* when the change leaves its noise: the intervals of repeated
   captures where both sides have them, else the catalog's relative and absolute
   floors. Counts of warp samples must also leave two standard deviations of the
@@ -63,7 +63,7 @@ from workbench.units import faster, inside, points, quantity, relative, several,
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
-#: What no verdict depends on: a warning, and notices of a profile by their codes.
+#: A warning, and codes of a profile's notices, that do not affect verdicts.
 _SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
 #: Two captures whose SM clocks differ by more than this are not of the code alone.
 _CLOCK_DRIFT = 0.03
@@ -91,7 +91,7 @@ class Side(Record, frozen=True):
 
     @property
     def of_program(self) -> bool:
-        """Whether it is launches of a captured program (``@name``)."""
+        """True for launches of a captured program (``@name``)."""
         return self.label.startswith("@")
 
 
@@ -188,12 +188,12 @@ class Comparison(Record, frozen=True):
 
     @property
     def clockless(self) -> bool:
-        """Whether both sides were counted in the emulator, and no time of them is recorded."""
+        """True if both sides were counted in the emulator, and have no recorded time."""
         return self.time is None and self.old.engine == self.new.engine == "emulator"
 
     @property
     def refusals(self) -> list[str]:
-        """What must stand before any number of a comparison that was forced."""
+        """Warnings that come before any number of a forced comparison."""
         return [
             _("not comparable, compared by force: {reason}").format(reason=reason)
             for reason in self.reasons
@@ -212,7 +212,7 @@ class Comparison(Record, frozen=True):
 
     @property
     def profiler_alone(self) -> bool:
-        """Whether the time moved under the profiler, and the recorded one did not."""
+        """True if the time moved under the profiler, and the recorded one did not."""
         return self.time is not None and not self.time.moved and self["duration"].moved
 
     def __getitem__(self, counter_id: str) -> Delta:
@@ -307,7 +307,7 @@ def compare(
         warnings.append(_("the two times differ in device, problem or cache policy: not compared"))
     if time is not None:
         duration, clock = (next(d for d in deltas if d.id == n) for n in ("duration", "sm_clock"))
-        # Where but one of them moved, the step's sentence says so.
+        # If only one of them moved, the step's sentence says so.
         if duration.old and duration.new and time.moved and duration.moved:
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
@@ -349,9 +349,9 @@ def _remedy(old: Profile, new: Profile) -> str:
 
 
 def incomparable(old: Profile, new: Profile, *, across: bool = False) -> list[str]:
-    """Why the difference of two profiles would not be the code's; empty where it would.
+    """Reasons why two profiles are not comparable as code; empty if they are.
 
-    `across`: two devices were asked for.
+    `across`: the user asked for two devices.
     """
     reasons = [*dict.fromkeys((*broken(old), *broken(new)))]
 
@@ -505,7 +505,7 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partia
 
 
 def movement(better: str, change: Number, moved: bool) -> Movement:
-    """What a change means of a counter that is ``better`` lower, higher, or neither ("")."""
+    """The meaning of a change of a counter that is ``better`` lower, higher, or neither ("")."""
     if not moved:
         return "same"
     if not better:
@@ -536,10 +536,10 @@ def _side(profile: Profile, label: str) -> Side:
 
 
 def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[float] = ()) -> str:
-    """Why a verdict on a counter does not stand, naming the lines; empty where it does.
+    """The reason why a verdict on a counter is uncertain, with the lines; empty if it is certain.
 
-    `decide` gives the verdict on it, and on it with other values; `targets` are values of the new
-    side at which the verdict may be another one.
+    `decide` gives the verdict for the counter's values and for other possible ones; `targets` are
+    values of the new side at which the verdict may change.
     """
     said = decide(delta)
     if delta.chances is None or all(decide(one) == said for one in possible(delta, targets)):
@@ -615,7 +615,7 @@ def provenance(profile: Profile) -> list[str]:
 def disagreement(
     recorded: tuple[float, float, float], profiled: float, clocks: Sequence[Number | None] = ()
 ) -> list[str]:
-    """What to say where recorded times and durations under the profiler tell other speed-ups.
+    """Sentences for recorded times and durations under the profiler with different speed-ups.
 
     Either may be right: ncu empties the caches, counts in several passes and may hold the
     clock; but it is the recorded time that a user waits for.

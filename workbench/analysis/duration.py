@@ -93,7 +93,7 @@ class TimePart(Linked, frozen=True):
 
     @property
     def certain(self) -> bool:
-        """Whether the sampling error leaves the sign in no doubt."""
+        """True if the sign is certain despite the sampling error."""
         return not self.low_s <= 0.0 <= self.high_s
 
 
@@ -110,7 +110,7 @@ class TimeSplit(Record, frozen=True):
 
 
 class _Whole(NamedTuple):
-    """What a launch's samples are a share of; `unit` is the signed time of one of `UNITS`."""
+    """The whole that a launch's samples share; `unit` is the signed time of one of `UNITS`."""
 
     sign: int
     duration: Fraction
@@ -199,7 +199,7 @@ class _Spent:
             self.waited[key] += whole.unit * units
 
     def _causes(self, debt: Debt, places: list[int]) -> tuple[Culprit, ...]:
-        """Who is to blame: a barrier that no hunk changed passes it on."""
+        """The instructions to blame: a barrier that no hunk changed passes the blame on."""
         if not debt.passed:
             return debt.causes
         placed = self.placing.placed
@@ -285,7 +285,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
 
 
 def _unsampled(delta: float) -> TimePart:
-    """What launches did that no sample fell into: their durations are known, and nothing else."""
+    """The part of launches without a sample: only their durations are known."""
     return TimePart(
         link="elsewhere",
         hunks=(),

@@ -1,18 +1,17 @@
-"""What was foreseen of a step against what was measured.
+"""Predictions of a step against its measurements.
 
-An author's predictions are confirmed, refuted or inconclusive; what was promised on the old
-version, by ncu's rules or by the panel of what limits it, is kept, partly or not (`Score`).
+An author's predictions are confirmed, refuted or inconclusive. Promises on the old version, by
+ncu's rules or by the panel of its limits, are kept, partly kept or not kept (`Score`).
 
 The grammar of ``change`` is in `workbench.specs`.
 
 The rule for a predicted change from `old` to a target: *confirmed* where at least
-nine tenths of the way (`REACHED`) was covered, *inconclusive* where what is missing
+nine tenths of the way (`REACHED`) was covered, *inconclusive* where the missing part
 lies within the counter's noise, or the predicted change itself does, *refuted*
 otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
-than the noise. ``up`` and ``down``: inconclusive where nothing moved, refuted where nothing did of
-a count that knows no noise. A counter that
-a side lacks is inconclusive, with the reason; so is one whose verdict hangs on lines that run as
-often as the timing of warps has it (`noise.Chance`).
+than the noise. ``up`` and ``down``: inconclusive where the counter did not move, refuted if it is a
+count without noise. A counter that a side lacks is inconclusive, with the reason; so is one whose
+verdict depends on lines that the timing of warps makes run more or less often (`noise.Chance`).
 
 Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which
 is what an author means and a GPU counts: a verdict stands only if it is the same at both
@@ -43,7 +42,7 @@ _EXACT = 1e-9
 #: Relative error of the estimate of machine instructions (docs/emulator-rules.md).
 ESTIMATE_ERROR = 0.15
 
-#: Whether a value lies on the right side of a bound, by its sign.
+#: Sign of a bound -> the test that a value satisfies it.
 BOUNDS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -208,7 +207,7 @@ def _reach(
     exact = prediction.form == "to"
     missing = abs(target - new)
     if abs(way) <= noise and new != target:
-        # What was to stay where it is, or hardly to move, and left for elsewhere.
+        # It was predicted to stay, or hardly to move, and moved elsewhere.
         if abs(new - old) > noise and (missing > noise if exact else (new - old) * way < 0):
             beyond = _("it went {missing} beyond").format(missing=quantity(missing, unit))
             return "refuted", beyond if exact else _("it moved the other way")
@@ -267,12 +266,12 @@ _KEPT = 0.9
 
 
 class Score(Record, frozen=True):
-    """What a rule promised on the old version, and what the new version gained.
+    """The promise of a rule on the old version, and the gain of the new version.
 
     `promised` and `gained` are parts of the old duration (0-1); `gained` is the whole
-    step's gain, whatever made it. `still` is the promise that the same rule makes on
-    the new version, None where it says nothing any more. ``open``: the rule promises
-    as much as before, so the step did not act on it and its gain is not the rule's.
+    step's gain, whatever its cause. `still` is the promise of the same rule on the new
+    version, None if the rule no longer fires. ``open``: the rule promises as much as
+    before, so the step did not act on it and its gain is not the rule's.
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""What became of every kernel of two profiles: its pair, its times and its own values, in words.
+"""Every kernel of two profiles: its pair, its times and its own values, in words.
 
 Registers, occupancy and waves are of one kernel. They are compared within a pair of kernels that
 correspond, and where several do, one pair speaks for the comparison: see `speaking`.
@@ -18,8 +18,8 @@ from workbench.language import N_, _, ngettext
 from workbench.model import Launch, Number, Profile, Record, Spread
 from workbench.units import faster, listed, quantity
 
-#: Why registers and the like are missing where several launches have no partner.
-NO_PAIR = "it is of one kernel, and no kernel is on both sides"
+#: The reason why registers and the like are missing where several launches have no partner.
+NO_PAIR = "it is of one kernel, and the sides have no kernel in common"
 #: Values of one kernel that are.
 _VALUES = 6
 
@@ -58,18 +58,17 @@ class KernelChange(Record, frozen=True):
 
     @property
     def matched(self) -> bool:
-        """Whether both sides have it."""
+        """True if both sides have it."""
         return self.old is not None and self.new is not None
 
     @property
     def name(self) -> str:
         """``gemm``, or ``gemm_v1 → gemm_v2`` where it was renamed."""
-        names = dict.fromkeys(name for name in (self.name_old, self.name_new) if name)
-        return " → ".join(names)
+        return " → ".join(dict.fromkeys(filter(None, (self.name_old, self.name_new))))
 
     @property
     def uneven(self) -> bool:
-        """Whether one side ran it more often, and only as many launches are compared."""
+        """True if one side ran it more often, so that only as many launches are compared."""
         return self.matched and not self.rounds and self.samples[0] != self.samples[1]
 
     @property
@@ -194,7 +193,7 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
 
 
 def of_no_pair() -> dict[str, Missing]:
-    """What is of one kernel has no two values to compare where no kernel is on both sides."""
+    """Counters of one kernel, missing because no kernel is on both sides."""
     return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}
 
 
@@ -244,7 +243,7 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
 def partial_words(
     both: SideBySide, changes: Sequence[KernelChange], labels: tuple[str, str]
 ) -> str:
-    """What is and is not compared, where much of the work has no counterpart; else ""."""
+    """A sentence on the compared part, if much of the work has no counterpart; else ""."""
     if not both.alone:
         return ""
 
@@ -301,7 +300,7 @@ KERNELS_HEAD = (
 
 
 def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool:
-    """Whether rows of kernels say something: not of one and one, nor where nothing is known of any.
+    """True if rows of kernels are informative: several kernels, and something known of one.
 
     `times_alone`: the rows have no values of the kernels' own.
     """
@@ -315,11 +314,11 @@ def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool
 
 
 def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> list[tuple[str, ...]]:
-    """What became of each kernel, as text under `KERNELS_HEAD`; none where nothing is told."""
+    """A row of text for each kernel, under `KERNELS_HEAD`; empty if rows would not inform."""
     if not tells(kernels):
         return []
     rows = []
-    for kernel in sorted(kernels, key=lambda k: -abs(k.change_s or 0.0)):
+    for kernel in sorted(kernels, key=lambda k: -abs((k.new_s or 0.0) - (k.old_s or 0.0))):
         timed = kernel.change_s is not None
         change = kernel_words(kernel, more and "").rpartition(_(", "))[2] if timed else ""
         if not kernel.matched:

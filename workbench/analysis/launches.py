@@ -44,7 +44,7 @@ from workbench.model import (
     Spread,
 )
 
-#: What a launch of one configuration has in common, besides grid, block and dynamic memory.
+#: Metrics that launches of one configuration share, besides grid, block and dynamic memory.
 _FIXED = (
     "launch__cluster_dim_x",
     "launch__cluster_dim_y",
@@ -52,8 +52,6 @@ _FIXED = (
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_static",
 )
-
-
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
 #: All of it is compared where this part of the longer side's time has a counterpart.
@@ -231,7 +229,7 @@ def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
 
 
 def _unsteady(launch: Launch) -> bool:
-    """Whether samples differ by more than noise: they may have other arguments."""
+    """True if samples differ by more than noise: they may have other arguments."""
     duration = catalog()["duration"]
     found = spread(launch, duration)
     return found is not None and left_noise(duration, found.low, found.high)
@@ -358,7 +356,7 @@ def _one_class(first: Launch, launch: Launch) -> bool:
 
 
 def _one_code(a: Launch, b: Launch) -> bool:
-    """Whether two tables show one machine code, each perhaps without what never ran."""
+    """True if two tables show one machine code; each may lack instructions that never ran."""
     one, other = a.instructions, b.instructions
     if one.address == other.address:
         return one.text == other.text
@@ -492,7 +490,7 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 
 
 def loads_of(launches: Sequence[Launch | None]) -> list[float]:
-    """How much each launch is, as often as it ran."""
+    """The weight of each launch, times its runs."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
     return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]

@@ -1,7 +1,7 @@
-"""What stands beside a line of code: its part of the time, its counts and how far above the ideal.
+"""Notes on a line of code: its part of the time, its counts and their excess over the ideal.
 
-Pages draw it as gutters, an editor writes it at the line's end. Several launches of a profile
-count on the same lines and add up. A count that is not there stands beside no line.
+Pages draw them as gutters, an editor writes them at the line's end. Several launches of a profile
+count on the same lines and add up. A missing count has no notes.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Beside(NamedTuple):
 
     @property
     def timed(self) -> bool:
-        """Whether it is of time and what was waited for, which the emulator does not know."""
+        """True for time and warp states, which the emulator does not know."""
         return self.counter.unit == "s" or self.counter.group in (GROUP, "samples")
 
     @property
@@ -209,9 +209,9 @@ def _shares(profile: Profile, launches: list[Launch]) -> dict[LineKey, Beside]:
 
 
 def _each(launches: list[Launch], counter: str, ideal: str) -> dict[LineKey, str]:
-    """What one access of a warp takes on each line, beside the ideal: instructions executed.
+    """The cost of one access of a warp on each line, and the ideal, over instructions executed.
 
-    Of lines on which some instruction has no count of executions nothing is said.
+    Lines with an instruction that has no count of executions are left out.
     """
     sums: dict[LineKey, list[Number]] = {}
     unknown: set[LineKey] = set()

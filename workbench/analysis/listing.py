@@ -154,7 +154,7 @@ class CodeDiff(Record, frozen=True):
 
 
 class HunkCode(Record, frozen=True):
-    """What the compiler made of one hunk (its own lines, and those that it links).
+    """The machine code of one hunk (its own lines, and those that it links).
 
     `rows` are its rows of the `listings` on both sides; `launches` are their positions in
     their profiles.
@@ -186,7 +186,6 @@ def compare_code(
 
 
 def _sums(listing: Listing, rows: Sequence[int]) -> CodeSide:
-    """Sums over some rows."""
     return CodeSide(
         instructions=len(rows),
         executed=sum(listing.issued.get(row, 0) for row in rows),

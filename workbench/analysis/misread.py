@@ -178,7 +178,7 @@ _passes = Recent(_count_passes)
 
 @lru_cache(maxsize=1 << 14)
 def _kind(text: str) -> str:
-    """What a machine instruction is to the counters of bank conflicts; "" for none of them."""
+    """The class of a machine instruction for the counters of bank conflicts; "" for none."""
     opcode, __ = opcode_of(text)
     row = OPCODES.get(opcode)
     if row is None or opcode == "LDGSTS":
@@ -251,19 +251,19 @@ _P0 = re.compile(r"\bP0\b")
 
 
 def is_copy(text: str) -> bool:
-    """Whether a machine instruction copies to shared memory past the first-level cache."""
+    """True if a machine instruction copies to shared memory past the first-level cache."""
     return "LDGSTS" in text and ".BYPASS" in text
 
 
 # The launches of a report share their instructions.
 @lru_cache(maxsize=1 << 14)
 def is_misread(text: str) -> bool:
-    """Whether ncu's sectors and wavefronts of this machine instruction are wrong."""
+    """True if ncu's sectors and wavefronts of this machine instruction are wrong."""
     return is_copy(text) and ".ZFILL" not in text and bool(_P0.search(text))
 
 
 def _count_misread(launch: Launch) -> int:
-    """How many of a launch's machine instructions that ran ncu misread."""
+    """The number of a launch's executed machine instructions that ncu misread."""
     table, ran = launch.instructions, launch.instructions.columns.get("inst_executed")
     if not launch.profiled or ran is None:
         return 0
@@ -275,9 +275,9 @@ _misread = Recent(_count_misread)
 
 
 def misread_words(profile: Profile) -> list[str]:
-    """What a reader of the profile's line counters must know; empty where all are right."""
+    """A warning about the profile's line counters; empty if all are right."""
     count = sum(map(_misread, profile.launches)) if profile.engine == "ncu" else 0
-    # Of another architecture nobody knows.
+    # Other architectures were not measured.
     if not count or profile.device.compute_capability != (9, 0):
         return []
     copies = "copy" if count == 1 else "copies"

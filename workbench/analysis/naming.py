@@ -1,9 +1,8 @@
-"""What to call a kernel so that a reader knows which one is meant.
+"""Names of kernels that tell a reader which one is meant.
 
 A name is enough while no two kernels share it. CUTLASS has hundreds of `Kernel`: there the template
-arguments are added, without their namespaces and what is nested in them; where what is short of
-these is equal too, the words that differ, and then the grid. A name that says nothing (`Kernel`)
-always has them.
+arguments are added, without namespaces and nested arguments. If these short forms are equal too,
+the words that differ are added, and then the grid. A generic name (`Kernel`) always has arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
 _WORDS = re.compile(r"\w+")
 _SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
-#: How kernels of NVIDIA's libraries are called, and those of templates of theirs.
+#: Names of kernels of NVIDIA's libraries, and of their templates.
 _LIBRARY = re.compile(
     r"\b(?:cutlass|cub|thrust|cudnn|cublas\w*)::"
     r"|^(?:void )?(?:cutlass|cudnn|cublas|maxwell|volta|turing|ampere|hopper|sm\d+|gemv|splitK)\w*_"
@@ -29,7 +28,7 @@ _LIBRARY = re.compile(
 
 
 def of_library(launch: Launch) -> bool:
-    """Whether a kernel is a library's, by its name."""
+    """True if a kernel is a library's, by its name."""
     return bool(_LIBRARY.search(launch.kernel) or _LIBRARY.search(launch.signature))
 
 
@@ -37,7 +36,7 @@ def titles(launches: Sequence[Launch]) -> list[str]:
     """A name for each launch, with as much of its template arguments as tells them apart."""
     names = [launch.kernel for launch in launches]
     names = _told(names, launches, lambda x: (x.kernel, x.signature), _with_arguments)
-    # Where arguments are as long as a name may be, what differs is not among them.
+    # If arguments are as long as a name may be, the difference is not among them.
     shown: dict[tuple[str, str], set[str]] = {}
     for name, launch in zip(names, launches, strict=True):
         shown.setdefault((launch.kernel, shortened(name)), set()).add(launch.signature)
@@ -73,7 +72,7 @@ def _told(
 
 
 def distinctions(signatures: Sequence[str]) -> list[str]:
-    """What each signature has that tells it from the others: ``float``; "" where nothing does."""
+    """Words of each signature that tell it from the others: ``float``; "" if there are none."""
     words = [_WORDS.findall(_SPACE.sub("", _CAST.sub("", text))) for text in signatures]
     counts = [Counter(own) for own in words]
     out = []

@@ -1,4 +1,4 @@
-"""Which part of a step an amount on a line of a launch belongs to."""
+"""Find the part of a step that an amount on a line of a launch belongs to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 
 
 class PartKey(NamedTuple):
-    """What makes a part one part.
+    """The key of a part.
 
     `hunks` are those that it is linked to: several where each links its lines equally
     closely, so that the part is theirs together. `symbol` is the name that links it, or the
@@ -84,7 +84,7 @@ def _differing(one: str, other: str) -> tuple[str, str]:
 
 
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
-    """What differs between two launches apart from the code, in words."""
+    """Differences of two launches apart from the code, in words."""
     out = []
     for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
         if x != y:
@@ -283,14 +283,14 @@ class Placing:
         return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
 
     def _unknown(self, a: Line | None, b: Line | None) -> bool:
-        """Whether no text shows the line: then nobody can say that it did not change."""
+        """True if no text shows the line: then it may have changed."""
         return any(
             -1 in unknown or (line is not None and line[0] in unknown)
             for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))
         )
 
     def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
-        """Whether an unmatched launch did this work besides the others, not instead of them."""
+        """True if an unmatched launch did this work besides the others, not instead of them."""
         was = a in self.covered["old"], a in self.covered["removed"]
         now = b in self.covered["new"], b in self.covered["added"]
         return (now[0] or not any(was)) if side else (was[0] or not any(now))

@@ -1,11 +1,11 @@
-"""What a reading can be at all: bounds from the chip's peaks and from the problem's own work.
+"""Bounds of possible readings, from the chip's peaks and from the problem's own work.
 
 A share is 100% at most, but for bytes of sectors, which lanes may share: 32 lanes of 16 bytes use a
 sector of 32 bytes sixteen times. A run cannot do the problem's operations faster than the chip's
-fastest unit, nor move its bytes faster than the memory they lie in: device memory where they are
-more than the L2 holds, else what all L1 caches take in. What lies outside was not measured of
-this work: a warm cache, skipped work, or counters of passes that differ. It is said wherever it is
-shown, and fails `check`. Of a report that contradicts itself (`broken`) no advice is given.
+fastest unit, nor move its bytes faster than the memory they lie in: device memory if they are more
+than the L2 holds, else all L1 caches. A reading beyond these bounds is not of this work: a warm
+cache, skipped work, or counters of passes that differ. Every view of it says so, and `check` fails.
+A report that contradicts itself (`broken`) gets no advice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def implausible(profile: Profile) -> list[str]:
     return list(found)
 
 
-#: What a launch needs, whose numbers follow the size of its grid.
+#: Counters that must be there before numbers are compared with the size of a launch's grid.
 _MEASURED = ("duration", "cycles", "instructions", "dram_bytes", "l2_sectors")
 #: So many parts of one whole that are the very same are no measurement.
 _PARTS = 3
@@ -107,7 +107,7 @@ _found: Recent[Profile, tuple[_Found, ...]] = Recent(lambda p: tuple(_contradict
 
 
 def broken(profile: Profile) -> tuple[str, ...]:
-    """Why a report cannot be one of what ran, in words; empty where it can."""
+    """Reasons why a report cannot be right, in words; empty if it can."""
     text = _("the report cannot be right: {text}")
     found = (_(words).format(kernel=listed(names)) for words, names in _found(profile))
     return tuple(dict.fromkeys(text.format(text=each) for each in found))
@@ -123,7 +123,7 @@ def most_on(chip: Chip | None, name: str) -> float | None:
 
 
 def implausible_time(timing: Timing) -> list[str]:
-    """Why a recorded time is too short for its problem's work, in words; empty where it is not."""
+    """Reasons why a recorded time is too short for its problem's work, in words; empty if none."""
     chip, seconds = chip_for(timing.device), timing.time.value
     return list(_too_fast(timing, chip, seconds)) if chip is not None and seconds > 0 else []
 

@@ -33,7 +33,7 @@ _FORMATS = {
     "int8": (8, N_("int8 operations")),
     "float8": (4, N_("8-bit float operations")),
 }
-#: What a modifier of a product of matrices says of its inputs; without one they are halves.
+#: Modifier of a product of matrices -> the type of its inputs; without one they are halves.
 _INPUTS = {
     "TF32": "TF32",
     "BF16": "bfloat16",
@@ -42,16 +42,13 @@ _INPUTS = {
     "E4M3": "float8",
     "E5M2": "float8",
 }
-
-
 #: From so many times as many operations on, numbers may have been taken apart.
 _TERMS = 2.0
 
 
 def format_words(sides: tuple[Profile, Profile]) -> str:
     """``float64 operations 6.68 G → 0``: what came or went; "" where all formats stayed."""
-    counted = [_operations_by_format(side) for side in sides]
-    old, new = counted
+    old, new = (_operations_by_format(side) for side in sides)
     if old is None or new is None:
         return _tensor_cores(sides)
     whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
@@ -117,7 +114,7 @@ def _count_formats(launch: Launch) -> dict[str, float]:
 
 @lru_cache(maxsize=1 << 14)
 def _format(text: str) -> tuple[str, float, float] | None:
-    """What a machine instruction computes in: a format, operations of a lane, and its weight."""
+    """The number format of a machine instruction, its operations a lane, and its weight."""
     opcode, modifiers = opcode_of(text)
     row = OPCODES.get(opcode)
     if row is None:
@@ -143,10 +140,9 @@ _formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)
 
 
 def _tensor_cores(sides: tuple[Profile, Profile]) -> str:
-    """Where no machine code tells the format: tensor cores that came or went."""
-    mains = [main_launch(side) for side in sides]
-    used = [value_of(launch, "tensor_utilization") if launch else None for launch in mains]
-    old, new = used
+    """Tensor cores that are used on one side only, if no machine code shows the format."""
+    mains = (main_launch(side) for side in sides)
+    old, new = (value_of(launch, "tensor_utilization") if launch else None for launch in mains)
     if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:
         return ""
     came = _("products came to the tensor cores ({old} → {new} of their peak)")

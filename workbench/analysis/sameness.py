@@ -1,14 +1,14 @@
-"""Whether both sides of a step do the same work: what must be said before any praise.
+"""Doubts that both sides of a step do the same work; they come before any praise.
 
-A kernel may be faster because the compiler found that nobody reads its result, because it
-was run on a smaller problem, or because the other side was built for debugging; and two
+A kernel may be faster because the compiler removed a result that is not used, because it
+ran on a smaller problem, or because the other side was built for debugging; and two
 captures of the same machine code differ by nothing but the machine.
 
 *Not the same work* needs proof: arithmetic or a result that is gone, another problem, another
 input of one code, or a size that bytes show as well. As many bytes by half of the blocks or
 instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
-memory are work of the author. What looks like less data, another kernel, or fewer bits a number is
-said first (`Doubt.certain` is false), and the step is told all the same.
+memory are the author's work. Apparently less data, another kernel, or fewer bits a number are
+mentioned first (`Doubt.certain` is false), and the step is explained all the same.
 
 Launches of one kernel and configuration are counted all together and once, and told only where the
 two agree: a program may run a kernel three times before and four times after.
@@ -73,7 +73,7 @@ _WIDEST = 16.0
 #: Two factors that agree within this part are one; those of lanes and of memory, within this.
 _AGREE, _ALIKE = 0.05, 0.1
 _WORD = 4
-#: What stands before the words where the work of a launch is the same.
+#: Kind of a doubt -> the head of its sentence where the work of a launch is the same.
 _HEADS = {
     "debug": N_("Built for debugging"),
     "devices": N_("Two devices"),
@@ -105,18 +105,14 @@ class Doubt(Record, frozen=True):
 
     @property
     def unlike(self) -> bool:
-        """Whether neither side is the faster one: there was more, or less, to do."""
+        """True if neither side is the faster one: there was more, or less, to do."""
         return self.kind == "size" or (self.certain and self.kind not in _RATIOS)
 
 
-def doubts(
-    old: Profile,
-    new: Profile,
-    labels: tuple[str, str] | None = None,
-) -> tuple[Doubt, ...]:
-    """Why `old` and `new` do not do the same work; empty where nothing says so.
+def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) -> tuple[Doubt, ...]:
+    """Reasons to doubt that `old` and `new` do the same work; empty if there are none.
 
-    `labels`: what to call them; None: the old and the new side.
+    `labels`: their names; None: the old and the new side.
     """
     sides = (old, new)
     labels = labels or (_("the old side"), _("the new side"))
@@ -137,7 +133,7 @@ def doubts(
 
 
 def headline(found: Iterable[Doubt]) -> str:
-    """What is certain, as one sentence: ``Not the same work: …`` before all else; or ""."""
+    """The certain doubts, as one sentence: ``Not the same work: …`` before all else; or ""."""
     words: dict[str, list[str]] = defaultdict(list)
     for doubt in found:
         if doubt.certain and doubt.kind != "precision":
@@ -168,7 +164,7 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
 
 
 def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A debug build against one that is none."""
+    """A doubt if one side alone was built for debugging."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
         words = _("{labels} with -G, the other side without").format(
@@ -179,7 +175,7 @@ def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | N
 
 
 def both_for_debugging(old: Profile, new: Profile) -> str:
-    """What must be known of two debug builds; "" where one side is none."""
+    """A warning about two debug builds; "" if a side was not built for debugging."""
     if not (_built_for_debugging(old) and _built_for_debugging(new)):
         return ""
     return _("both sides were built for debugging (-G): the compiler optimized neither")
@@ -226,7 +222,7 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
-    """Whether PTX became machine code that nobody holds, by other flags than definitions."""
+    """True if PTX was compiled to unknown machine code with other flags than definitions."""
     if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
         return False
     built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
@@ -396,7 +392,7 @@ def _other_launch(
         did = _("{factor} the instructions").format(factor=factor(more * each))
         did = _more(read, "byte") if read is not None and min(read.once) > 0 else did
         return Doubt(kind="size", words=words, more=did)
-    # What a matrix unit does in one instruction took hundreds.
+    # One instruction of a matrix unit replaces hundreds.
     used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
     few = min(each, 1 / each)
     debug = len({*map(_built_for_debugging, sides)}) == 2  # which says where instructions went
@@ -411,7 +407,7 @@ def _other_launch(
 
 
 def _one_build(old: Launch, new: Launch) -> bool:
-    """Whether registers, shared memory and blocks say that one code was launched."""
+    """True if registers, shared memory and blocks show that one code was launched."""
     built = [
         (x.signature, x.block, *(x.metrics.get(name) for name in _RESOURCES)) for x in (old, new)
     ]
@@ -450,10 +446,10 @@ def _dotted(launch: Launch) -> str:
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """What lanes load and memory moves for them, changed alike: less data, or read once less.
+    """A like change of the lanes' loads and of memory's traffic: less data, or one read fewer.
 
-    Where no lane is known, what memory reads, what it writes and the instructions did; in one build
-    that was launched alike, its traffic.
+    Where lanes are unknown: of memory's reads, its writes and the instructions; of one build with
+    the same launch: of its traffic.
     """
     text, shown = _("{data} loaded, {ratio} × as much"), amounts_of(sides, loaded_bytes)
     every = [shown, amounts_of(sides, _dram_bytes)]
@@ -469,7 +465,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         return None
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
     if operations is not None and max(operations.once) > 0:
-        # What a block adds up whatever it reads is as much as before.
+        # Sums that a block makes whatever it reads are as many as before.
         amounts.append(operations)
         least, most = sorted((ratios[0], 1.0))
         done = over(operations.once[1], operations.once[0]) or 0.0
@@ -559,7 +555,7 @@ def _vanished(
 
 
 def _collapsed(amounts: Amounts) -> bool:
-    """Whether, in either reading, one side has next to nothing of what the other one has."""
+    """True if, in either reading, one side has next to nothing of the other's amount."""
     return all(max(both) > 0 and min(both) <= VANISHED * max(both) for both in amounts)
 
 

@@ -1,4 +1,4 @@
-"""Why a step was faster, in a few sentences and in a strip of one line.
+"""The cause of a step's speed, in a few sentences and in a strip of one line.
 
 Both are made from the `Cause`, so that neither can say more than it. Every clause is built from one
 number and is left out where that is missing, within its noise, or too small to matter. The strip is
@@ -46,11 +46,9 @@ _UNEXPLAINED = 0.05
 _PARTLY = 0.3
 #: Stalls that took the place of another one, of which so many are named.
 _INSTEAD = 2
-#: What warps did in the states that are no stalls.
+#: States that are not stalls -> the warps' activity in them.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
-
-
-#: What is said of a place that is no hunk.
+#: Link -> words for a place other than a hunk.
 _WORDS = {
     "compiler": N_("code that was not edited"),
     "launch": N_("the launch"),
@@ -80,7 +78,7 @@ def tell(
     clauses = [
         precise,
         *(words for __, words in asides(cause.doubts)),
-        # Where there is no time, what was counted comes first; the head of a step says so as well.
+        # Without a time, the counts come first; the head of a step says so as well.
         comparison.partial
         or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
@@ -180,11 +178,9 @@ def _unseen(comparison: Comparison) -> str:
         return _("Under the profiler {new} is {words}.").format(
             new=comparison.new.label, words=words
         )
-    known = duration.old and duration.new
-    others = any(delta.moved for delta in comparison.counters)
-    if not (known and others):
-        return ""
-    return _("Under the profiler they are equally fast within the noise.")
+    if duration.old and duration.new and any(delta.moved for delta in comparison.counters):
+        return _("Under the profiler they are equally fast within the noise.")
+    return ""
 
 
 def _by_kernel(kernel: KernelChange | None) -> str:
@@ -195,8 +191,6 @@ def _by_kernel(kernel: KernelChange | None) -> str:
 
 #: Kernels that came and went are told where they make this part of the change.
 _MOSTLY = 0.5
-
-
 #: Kernels of a side that are named.
 _SEEN = 3
 
@@ -208,7 +202,7 @@ def _set_of_kernels(comparison: Comparison) -> str:
     if change is None or duration.old is None or duration.new is None:
         return ""
     apart = [one for one in comparison.kernels if not one.matched and not one.alone]
-    # Where a kernel was not, it took no time; where its time was not taken, nothing adds up.
+    # An absent kernel took no time; without a kernel's time there is no sum.
     parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
     net = total(parts)
     if net is None or not parts:
@@ -262,7 +256,7 @@ def _taken(kernel: KernelChange, side: int) -> float | None:
 
 
 def _nothing(comparison: Comparison) -> str:
-    """That nothing explains the time, and the count that went with it and at least as far."""
+    """A sentence if no cause is known, with the count that moved with the time at least as far."""
     moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
     speed = comparison.speed
     if speed is None or not moved:
@@ -313,12 +307,12 @@ def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
 
 
 def _beside(delta: Delta) -> str:
-    """What moved as well."""
+    """A clause on the counter that moved as well."""
     return _(", and {what} {moved}").format(what=delta.phrase, moved=_moved(delta))
 
 
 def _held(proof: Proof) -> str:
-    """What a wait kept from its work: a pipe whose share moved, with as much to do."""
+    """A sentence on the work that a wait held up: a pipe whose share moved, with equal work."""
     if proof.beside is None or not is_pipe(proof.beside):
         return ""
     old, new = (quantity(value, "%") for value in (proof.beside.old, proof.beside.new))
@@ -504,8 +498,7 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
 
 
 def _spent(move: StallMove) -> str:
-    well = _(_WELL.get(move.stall, ""))
-    where = well or _("in {stalls}").format(stalls=stall_words(move.stall))
+    where = _(_WELL.get(move.stall, "")) or _("in {stalls}").format(stalls=stall_words(move.stall))
     text = _("{time} less {where}") if move.delta_s < 0 else _("{time} more {where}")
     return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 
@@ -530,7 +523,7 @@ def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
 
 
 def _limits(comparison: Comparison, cause: Cause) -> list[str]:
-    """What limits the code on either of two devices."""
+    """Sentences on the code's limits on two devices."""
     both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, __ in known}) == 1 < len(known):
@@ -602,7 +595,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         for delta in told:
             text = _change(delta)
             if proof.way == "tail" and cause.active is not None:
-                # That a slower kernel takes more cycles says nothing.
+                # A slower kernel always takes more cycles: that explains nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)
                 text = _("SMs active {before} → {after} of the time").format(
                     before=before, after=after

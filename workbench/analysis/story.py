@@ -1,4 +1,4 @@
-"""What is worth telling of one step from a version to the next, and in which order.
+"""The story of one step from a version to the next: its facts worth telling, in order.
 
 Terminal, Markdown, HTML and JSON print a `Story`, and none of them decides again. Of a
 step's parts it tells:
@@ -35,7 +35,7 @@ from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimePart, TimeSplit, split_time
 from workbench.analysis.expectations import Judgement, Score, judge, score, side_effects
 from workbench.analysis.launches import side_by_side
-from workbench.analysis.limits.headroom import Panel, panel_of, score_ways
+from workbench.analysis.limits.headroom import Panel, panel_of, panel_of_launch, score_ways
 from workbench.analysis.limits.occupancy import OccupancySplit, split_launches
 from workbench.analysis.listing import HunkCode, hunk_codes
 from workbench.analysis.placing import PartKey, Placing
@@ -144,6 +144,11 @@ def explain(
     occupancy = split_launches(old, new, both.pairs)
     cause = find_cause(both, comparison, attribution, time, occupancy, doubted)
     panels = panel_of(old), panel_of(new)
+    panel, limit = panels[1], cause.limit_new
+    if limit is not None and limit.kernel:  # that of the kernel which the sentence names
+        named = {kernel.name_new: kernel.new for kernel in comparison.kernels}
+        if (at := named.get(limit.kernel)) is not None:
+            panel = replace(panel_of_launch(both.each[1].launches[at], new.device), limit=limit)
     return Story(
         attribution=attribution,
         time=time,
@@ -156,7 +161,7 @@ def explain(
         cause=cause,
         sentence=tell(comparison, attribution, cause, time),
         strip=strip(comparison, attribution, cause),
-        panel=panels[1],
+        panel=panel,
         tried=score_ways(*panels, speedup)
         if speedup and not unchanged and not cause.other_work
         else (),
@@ -174,10 +179,10 @@ _MUCH = 0.5
 def choose(
     attribution: Attribution, time: TimeSplit | None, doubted: Sequence[Doubt] = ()
 ) -> tuple[tuple[Chapter, ...], Passage]:
-    """What is told of every hunk that can move a counter, and of what no hunk explains.
+    """A chapter for every hunk that can move a counter, and a passage on the unexplained rest.
 
-    What is linked to nothing is not the compiler's where one machine code ran (`doubted`), and
-    nobody knows whose it is where it is much of the step's change, with it or against it.
+    A part without a link is not the compiler's if one machine code ran (`doubted`); its origin is
+    unknown if it is much of the step's change, with it or against it.
     """
     drafts: dict[int | None, dict[PartKey, _Numbers]] = defaultdict(dict)
 
@@ -251,7 +256,7 @@ class _Numbers:
         self.time, self.seconds = part, seconds or 1.0
 
     def tie(self) -> Tie | None:
-        """What is told of the link; None where nothing is."""
+        """The facts of the link; None if none is worth telling."""
         facts = in_order(list(filter(self._is_told, self.facts)))
         timed = self._time_weight() >= TELLING
         if not facts and not timed:
@@ -362,9 +367,9 @@ def leading(story: Story) -> tuple[Chapter, ...]:
 
 
 def beyond(story: Story, most: int) -> tuple[Tie, ...]:
-    """What no hunk explains alone: the `most` ties with the longest time, in the story's order.
+    """Ties that no hunk explains alone: the `most` with the longest time, in the story's order.
 
-    Unknown source has a say whatever its time is.
+    Unknown source is included whatever its time is.
     """
     ties = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
 
@@ -440,7 +445,7 @@ _HOLDS = 0.5
 
 
 class Mover(Record, frozen=True):
-    """What hunks moved of one counter, alone or (several numbers) together.
+    """The part of a counter's change that hunks made, one or several together.
 
     `delta` is in `unit`, which is seconds for warp states and the duration; `line` holds most of
     it, if one line does.
@@ -568,7 +573,7 @@ class Step:
 
     @cached_property
     def scale(self) -> Scale:
-        """What counters weigh on this device."""
+        """The weights of counters on this device."""
         return Scale(self.old, self.comparison)
 
     @cached_property
@@ -578,7 +583,7 @@ class Step:
 
     @cached_property
     def codes(self) -> tuple[HunkCode, ...]:
-        """What the compiler made of every hunk, kernel by kernel."""
+        """The machine code of every hunk, kernel by kernel."""
         return hunk_codes(self.old, self.new, self.placing)
 
     @property

@@ -1,4 +1,4 @@
-"""How busy a kernel kept the chip over the time of its run, from PM samples.
+"""The use of the chip over the time of a kernel's run, from PM samples.
 
 Passes of one launch differ in length: behind the end of its own pass a series is absent, not 0,
 and a mean is that of the rows that were sampled.

@@ -1,4 +1,4 @@
-"""What a count costs: about the least time that the device needs for it, at its own peak.
+"""The cost of a count: about the least time that the device needs for it, at its own peak.
 
 Counters are compared with each other by that time. A change of 5,000 branches and one of
 30 M shared wavefronts are both "×40", but the first is over in nanoseconds. An SM's peaks
@@ -12,8 +12,8 @@ for a cycle are those of NVIDIA's documentation of the hardware model
 
 Device memory moves what the data sheet says. The recorded H200 profiles stay below these rates
 (at most 3.6 instructions and 0.94 wavefronts per cycle), but for the tag stage, which looks up
-to 1.155 requests: what weighs them is a scale, no bound. The times overlap: they say which of
-several changes may matter, and are no parts of the duration.
+to 1.155 requests: the weights are a scale, not a bound. The times overlap: they say which of
+several changes may matter, and are not parts of the duration.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from workbench.counters import catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Profile
 
-#: What is less than this part of its counter (or of the time, or of all samples) tells
-#: nothing: every output leaves it out, and says how much it left out.
+#: The least part of a counter (or of the time, or of all samples) that outputs show; they
+#: leave out smaller ones, and say how much that is.
 TELLING = 0.002
 #: Bytes that an SM and the L2 exchange in a cycle.
 _L2_BYTES = 64
@@ -33,7 +33,7 @@ _L2_BYTES = 64
 _FREE = frozenset({"thread_instructions", "thread_instructions_on"})
 #: Warp states in which nothing is wrong: the warp issued, or another one did.
 WELL = frozenset({"selected", "not_selected"})
-#: What has no direction says less than what got better or worse.
+#: A counter without a better direction weighs less than one that got better or worse.
 _NEUTRAL = 0.5
 #: A ratio (eligible warps, bytes per sector, an efficiency) tells how counts came about, and those
 #: weigh themselves.
@@ -64,7 +64,7 @@ class Scale:
 
     @property
     def known(self) -> bool:
-        """Whether there is a device and a duration to measure by."""
+        """True if there is a device and a duration to measure by."""
         return bool(self._chip and self._chip.sms and self._clock and self._longer)
 
     def seconds(self, counter: str, amount: float) -> float | None:
@@ -94,7 +94,7 @@ class Scale:
 
 
 def _per_cycle(counter: str, chip: Chip) -> float:
-    """How many of a counter an SM does in a cycle; 0 where that has no meaning."""
+    """An SM's rate of a counter per cycle; 0 where that has no meaning."""
     known = catalog()[counter]
     if counter in _FREE or known.better != "lower":
         return 0.0
@@ -153,7 +153,7 @@ def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, 
 
 
 def tells(delta: Delta) -> bool:
-    """Whether a counter moved by enough of itself to be shown, however exact it is."""
+    """True if a counter moved by enough of itself to be shown, however exact it is."""
     if delta.old is None or delta.new is None:
         return False
     old, new = float(delta.old), float(delta.new)
@@ -185,7 +185,7 @@ def _significance(delta: Delta, scale: Scale, cycles: tuple[Maybe, Maybe]) -> fl
 
 
 def _contradicted(old: float, new: float, scale: Scale, cycles: tuple[Maybe, Maybe]) -> bool:
-    """Whether a stall's time, its part of all cycles times the duration, moved the other way."""
+    """True if a stall's time (its part of all cycles times the duration) moved the other way."""
     before = times(over(old, cycles[0]), scale.old_s)
     after = times(over(new, cycles[1]), scale.new_s)
     spent = minus(after, before)

@@ -1,4 +1,4 @@
-"""What links to a hunk, and its numbers, in words: each once.
+"""Links of a hunk and their numbers, in words: each once.
 
 In come the parts of a counter's or the time's change; out go titles and rows that terminal,
 Markdown, HTML and JSON style and never word again. Which links and numbers are worth words,
@@ -22,23 +22,21 @@ from workbench.language import N_, _
 from workbench.model import Number, Record
 from workbench.units import capital, listed, quantity, several, signed
 
-#: What ncu's counters of warp samples begin with.
+#: The prefix of ncu's counters of warp samples.
 SAMPLES = "smsp__pcsamp_"
-#: Lines that are named of a source that is not known, those that changed most.
+#: The most lines to name of an unknown source: those that changed most.
 _PLACES = 3
 #: Lines that are named of a symbol's counter.
 _FEW = 4
 
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
 LinkedLine = tuple[int, str, int]
-
-
-#: What can become of a launch.
+#: Fates of a launch.
 _BECAME = (N_("added"), N_("removed"))
 
 
 class Fact(Record, frozen=True):
-    """What one part is of one counter."""
+    """One part of one counter."""
 
     split: CounterSplit
     part: Part
@@ -61,7 +59,7 @@ class Fact(Record, frozen=True):
 
     @property
     def good(self) -> bool | None:
-        """Whether the counter went to its better side; None where it has none."""
+        """True if the counter went to its better side; None if it has no better side."""
         return went_well(self.split.id, self.part.delta)
 
     @property
@@ -80,9 +78,9 @@ class Fact(Record, frozen=True):
 
 
 class Title(NamedTuple):
-    """What a link is, in words: `head`, joined by `by` to `names`.
+    """A link in words: `head`, joined by `by` to `names`.
 
-    `note` says where it is or what became of it, `why` what may have made it without an edit.
+    `note` is its place or fate, `why` a possible cause without an edit.
     """
 
     head: str
@@ -93,7 +91,7 @@ class Title(NamedTuple):
 
     @property
     def lead(self) -> str:
-        """What stands before the names, as a heading: ``Linked by``, ``On its own lines``."""
+        """The words before the names, as a heading: ``Linked by``, ``On its own lines``."""
         text = f"{self.head}{self._joint}{self.by}" if self.names else self.head
         return capital(text)
 
@@ -189,7 +187,7 @@ class Tie(Linked, frozen=True):
 
     @property
     def title(self) -> Title:
-        """What it is, in words."""
+        """The link in words."""
         if self.link == "hunk":
             return Title(_("on its own lines"))
         if self.link == "symbol":
@@ -248,7 +246,7 @@ class Tie(Linked, frozen=True):
 
 
 class LeftOut(Record, frozen=True):
-    """What is too small to be told: how many, and their largest part (0-1) of one counter."""
+    """Facts that are too small to show: their number, and their largest part (0-1) of a counter."""
 
     symbols: int = 0
     numbers: int = 0
@@ -271,9 +269,9 @@ class Passage(Record, frozen=True):
 
 
 class Chapter(Passage, frozen=True):
-    """What is told of one hunk.
+    """The facts of one hunk.
 
-    `symbols` are all names that the hunk changes: those that are told first, by weight.
+    `symbols` are all names that the hunk changes, by weight, those with a tie first.
     `lines` are the unchanged lines that make up `weight.TELLING` of a counter by its links.
     """
 
@@ -283,7 +281,7 @@ class Chapter(Passage, frozen=True):
 
 
 class LaunchRow(NamedTuple):
-    """What became of a launch: `how` it came or went, else `changes`."""
+    """The fate of a launch: `how` (added or removed), else its `changes`."""
 
     kernel: str
     how: str
@@ -298,7 +296,7 @@ class LaunchRow(NamedTuple):
 
 
 def silence(attribution: Attribution, hunks: int = 1) -> str:
-    """What is said of hunks that tell nothing."""
+    """A sentence for hunks without facts."""
     if not tellable(attribution):
         return _("no counter is known per line")
     its = _("no counter moved by {share} on its lines")
@@ -307,7 +305,7 @@ def silence(attribution: Attribution, hunks: int = 1) -> str:
 
 
 def went_well(counter: str, delta: Number) -> bool | None:
-    """Whether a change is to a counter's better side; None where it has none."""
+    """True if a change is to a counter's better side; None if it has no better side."""
     better = catalog()[counter].better if counter in catalog() else ""
     return (delta < 0) == (better == "lower") if better and delta else None
 

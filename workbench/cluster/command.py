@@ -19,7 +19,7 @@ from workbench.views.text.safe_output import say
 @click.option("--cancel", is_flag=True, help="Cancel these jobs; what they have stored stays.")
 @format_option
 def command(name: str, cancel: bool, format_: str) -> None:
-    """What was sent to a cluster with --on, and its progress.
+    """List the work sent to a cluster with --on, and its progress.
 
     NAME is one of the names that the list shows; without it, all of this project are shown.
     A command that was interrupted (Ctrl-C) comes back to its jobs when it is run again.

@@ -69,7 +69,7 @@ class JobOrder(Record, frozen=True):
         return msgspec.json.decode(self.task, type=type(like))
 
     def is_for(self, study: str, task: Task[Any]) -> bool:
-        """Whether another command asks the same, perhaps with other inputs."""
+        """True if another command asks the same, perhaps with other inputs."""
         if (self.kind, self.study) != (task.kind, study):
             return False
         seed = self.read(task).run.seed
@@ -228,11 +228,11 @@ class Dispatch:
 
     @property
     def closed(self) -> bool:
-        """Whether somebody was told how it ended."""
+        """True if its end was reported to a user."""
         return (self.folder / "closed").exists()
 
     def close(self, *, keep: bool) -> None:
-        """It is over, and was told; its files stay only where something is to be looked up."""
+        """Close it after its end was reported; `keep`: keep its files, for a look at errors."""
         if keep:
             self._write("closed", {})
         else:

@@ -50,7 +50,7 @@ from workbench.session.runners import R, Task, Tell
 from workbench.study.folder import Study, source_hash
 from workbench.units import several
 
-#: How often a piece is sent at most.
+#: The most times that a piece is sent.
 TRIES = 3
 #: An array has so many elements at most: Slurm's own default limit is 1,001.
 MOST_ELEMENTS = 1000
@@ -60,7 +60,7 @@ _SOON_S, _LATE_S = 1.0, 5.0
 _NODES_S, _TOLD_S = 5.0, 10.0
 #: Minutes that a tuning's job has besides its budget: to start in, and to profile what it found.
 _BESIDE_MIN = 15
-#: What befalls a node and not a job.
+#: States of a node's failure, not a job's.
 _NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
 
 
@@ -214,7 +214,7 @@ class Watch:
         return lost
 
     def _elsewhere(self, outcome: PieceOutcome) -> bool:
-        """Whether an error may be the node's: then another one is asked, if there was none yet."""
+        """True if an error may be the node's: then the piece tries another node, once."""
         if not isinstance(outcome.error, MissingError) or not outcome.node:
             return False
         return not self._avoid or outcome.node in self._avoid
@@ -264,18 +264,18 @@ class Watch:
     # --- saying ------------------------------------------------------------------------------
 
     def _notice(self, elements: dict[Slot, Element]) -> None:
-        """Say what was put back into the queue or waits for more than a turn; where things run."""
+        """Say which pieces were requeued or wait for more than a turn; where things run."""
         for place, element in elements.items():
             # Above a limit of the cluster's a job may wait for ever: it need not be refused.
             limited = element.phase == "queued" and element.reason.endswith("Limit")
             if limited and self._waits.get(place) != element.reason:
                 self._waits[place] = why = element.reason
-                self._display.say(f"{self._names(place)}: waits, and Slurm says why: {why}")
+                self._display.say(f"{self._names(place)}: waits; Slurm's reason: {why}")
             # By the queue's count: between two looks it may have begun again.
             if element.restarts > self._restarts[place]:
                 self._restarts[place] = element.restarts
                 where = f" (it had run on {self._at[place]})" if place in self._at else ""
-                self._display.say(f"{self._names(place)}: was put back into the queue{where}")
+                self._display.say(f"{self._names(place)}: was requeued{where}")
             if element.phase == "running" and element.node:
                 self._at[place] = element.node
                 self._seen.add(element.node)

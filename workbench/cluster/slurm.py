@@ -291,7 +291,7 @@ class Element(Record, frozen=True):
 
     @property
     def stuck(self) -> bool:
-        """Whether it was put back and will not start again by itself."""
+        """True if it was requeued and will not start again by itself."""
         return self.phase == "queued" and "requeued held" in self.reason
 
 
@@ -308,11 +308,11 @@ _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", 
 _RUNNING = {
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
 }
-#: How the states of nodes begin that take no work.
+#: Prefixes of states of nodes that take no work.
 _TROUBLED = ("down", "drain", "fail", "inval", "unknown")
 #: Seconds that one of Slurm's commands may take; a busy controller needs some.
 _ANSWER_S = 60.0
-#: How often a job may reach its time limit before it is given up.
+#: A job that reaches its time limit so often is given up.
 _TIMEOUTS = 10
 
 

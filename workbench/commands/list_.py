@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 )
 @format_option
 def command(target: str, where: Selection, page: int | None, format_: str) -> None:
-    """Studies, versions, and what is recorded of them.
+    """List studies and versions with their records.
 
-    Of every study a few lines; STUDY lists all of its versions. Files that cannot be
-    read are named below the table; the rest is shown.
+    Prints a few lines for each study; STUDY lists all of its versions. Unreadable files
+    are named below the table; the rest is shown.
     """
     if page is not None and format_ != "table":
         raise UsageError(

@@ -50,7 +50,7 @@ _TUNED = next((each for each in FEATURES if each.starts), None)
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="A program in CUDA C++: it is run without a GPU, and its kernels become a study, or "
-    "VERSION of one. What stands behind -- are its arguments.",
+    "VERSION of one. Its arguments follow --.",
 )
 @click.option(
     "--also",
@@ -72,7 +72,7 @@ _TUNED = next((each for each in FEATURES if each.starts), None)
     "defines",
     multiple=True,
     metavar="NAME=VALUE",
-    help="What a constant of a lifted kernel in Triton was; repeatable.",
+    help="Value of a constant of a lifted Triton kernel; repeatable.",
 )
 @click.option(
     "--timeout",
@@ -181,7 +181,7 @@ def _values(defines: tuple[str, ...]) -> dict[str, str]:
     pairs = [each.partition("=") for each in defines]
     for name, _mark, value in pairs:
         if not name.isidentifier() or not value:
-            raise UsageError(f"--define {name} is no NAME=VALUE", "Write --define BLOCK_M=64.")
+            raise UsageError(f"--define {name} is not NAME=VALUE", "Write --define BLOCK_M=64.")
     return {name: value for name, _mark, value in pairs}
 
 

@@ -95,8 +95,8 @@ languages_option = click.option(
     "languages",
     type=click.Choice(("en", "zh", "en,zh")),
     callback=lambda _ctx, _parameter, value: tuple(value.split(",")) if value else (),
-    help="Language of the pages; en,zh: both, the Chinese ones in the folder zh. What a report "
-    "has it keeps (default: those, or that of what people read).",
+    help="Language of the pages; en,zh: both, the Chinese ones in the folder zh. By default a "
+    "report keeps the languages that it has, or gets that of the output.",
 )
 
 format_option = click.option(
@@ -109,7 +109,7 @@ format_option = click.option(
     help="Output format.",
 )
 force_option = click.option(
-    "--force", is_flag=True, help="Compare even what is not comparable; the output says so."
+    "--force", is_flag=True, help="Compare even if not comparable; the output says so."
 )
 all_option = click.option("--all", "all_", is_flag=True, help="Show every counter of the catalog.")
 instruction_limit_option = click.option(
@@ -164,7 +164,7 @@ class Detail(NamedTuple):
 memory_option = click.option(
     "--memory",
     is_flag=True,
-    help="Show only what moved between the levels of memory, with hit rates and shares of peak.",
+    help="Show only the flows between the levels of memory, with hit rates and shares of peak.",
 )
 detail_options = folded(
     "detail",
@@ -172,7 +172,7 @@ detail_options = folded(
     click.option(
         "--sass",
         is_flag=True,
-        help="Show under every hunk what the compiler made of it on both sides (terminal, JSON).",
+        help="Show under every hunk its machine code on both sides (terminal, JSON).",
     ),
     memory_option,
 )
@@ -221,8 +221,8 @@ def _in_time(options: Decorator) -> Decorator:
         def command(run: RunOptions, **given: Any) -> None:
             def error() -> KernelError:
                 return KernelError(
-                    f"the command did not end within {run.limit}, and was broken off",
-                    "What it had done is kept; allow more with --timeout SECONDS.",
+                    f"the command did not end within {run.limit}, and was stopped",
+                    "Finished work is kept; raise --timeout to allow more.",
                 )
 
             with contextlib.ExitStack() as held:

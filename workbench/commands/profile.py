@@ -42,7 +42,7 @@ def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> Profile
     type=click.Choice(["auto", "ncu", "emulator"]),
     default="auto",
     show_default=True,
-    help="What measures; auto uses ncu if there is a GPU with ncu, else the emulator.",
+    help="Engine that measures; auto: ncu if there is a GPU with ncu, else the emulator.",
 )
 @click.option(
     "--blocks",

@@ -76,7 +76,7 @@ def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
     _build(plan, server)
     say(server.url)
     if server.host not in _LOOPBACK:
-        say("Whoever can reach this address can read the report.", err=True)
+        say("Anyone who can reach this address can read the report.", err=True)
     if not watching:
         threading.Event().wait()
     get_ready()

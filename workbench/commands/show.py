@@ -25,6 +25,7 @@ from workbench.session.workspace import (
     is_report,
     refuse_for_program,
 )
+from workbench.views.shapes import dumps
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import say, write
 
@@ -49,7 +50,7 @@ def command(
     memory: bool,
     format_: str,
 ) -> None:
-    """One version's (or report file's) counters, lines and rules.
+    """Show a version's (or report file's) counters, lines and rules.
 
     TARGET is a version (v3, sgemm/v3:n4096@h200), or a study (sgemm), whose versions it lists;
     or a report: x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a
@@ -91,7 +92,6 @@ def _print_sheet(sheet: Sheet, format_: str) -> None:
 def _print(found: Target, everything: bool, format_: str) -> None:
     profile = found.profile
     if format_ == "json":
-        from workbench.views.shapes import dumps
         from workbench.views.text.documents import show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)

@@ -94,4 +94,5 @@ def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
         message=judged.error.message if judged.error else "",
         hint=(judged.error.hint or "") if judged.error else "",
         against=study.answering,
+        fixed=check is not None and check.fixed,
     )

@@ -65,7 +65,7 @@ _DIAGNOSTIC = re.compile(
 _PTXAS_INFO = re.compile(
     r"^ptxas(?:-\w+)? (?:info(?!\s*: \(C\d+\))|\s+\.)|^\s+\d+ bytes stack frame"
 )
-#: What it has to say of a kernel's speed: ``(C7511) Potential Performance Loss: … '_Z3twoPf'``.
+#: Its remarks on a kernel's speed: ``(C7511) Potential Performance Loss: … '_Z3twoPf'``.
 _REMARK = re.compile(
     r"^ptxas.*: \((C\d+)\) (.*?)(?: in (?:the )?function '(\S+)')?\s*$", re.MULTILINE
 )
@@ -537,7 +537,7 @@ def _rename(temporary: Path, folder: Path) -> None:
 
 
 def compiles(project: Project, version: Version) -> str:
-    """Why a version of a recorded launch does not compile here; empty: it does."""
+    """The reason why a version of a recorded launch does not compile here; empty: it compiles."""
     try:
         lifted = read_lifted(project.kernels / version.study / FOLDER)
         build(project, version, architecture(lifted))

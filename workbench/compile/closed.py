@@ -82,7 +82,7 @@ def required() -> None:
     """Require a system that can restrict a compiler's files; MissingError: it cannot."""
     if _call(_CREATE, None, 0, 1) < 1:
         raise MissingError(
-            "what a compiler reads cannot be limited on this system (it has no Landlock)",
+            "this system cannot limit the files that a compiler reads (it has no Landlock)",
             "Update to Linux 5.13 or later with Landlock, or let versions include any file that "
             "you may read: workbench mcp --allow verify,files.",
         )

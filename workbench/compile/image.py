@@ -72,7 +72,7 @@ def load_image(project: Project, version: Version) -> Image:
         text = text or _ptx_inside(elf, _named(cubin))
         resources = tuple(_resources(elf, {each.kernel for each in version.launches}))
     except (ELFError, struct.error, ValueError, IndexError, UnicodeDecodeError) as error:
-        raise DataError(f"{folder / image} is no machine code: {error}", _AGAIN) from error
+        raise DataError(f"{folder / image} is not machine code: {error}", _AGAIN) from error
     known = {each.name for each in resources}
     for index, launch in enumerate(version.launches):
         if launch.kernel not in known:

@@ -87,7 +87,7 @@ def _too_long(name: object) -> UsageError:
     shown = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
     words = f"{shown[:40]}…{shown[-20:]} ({len(os.fsencode(shown)):,} bytes) " if shown else ""
     return UsageError(
-        f"the name {words}is longer than a file system takes",
+        f"the name {words}is longer than a file system allows",
         "A name of a file has at most 255 bytes, and a whole path 4,095: choose a shorter one.",
     )
 
@@ -111,7 +111,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
     """The error for what stands where a folder or file of our own is to be."""
     what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
-        f"{path} is {what}, and workbench writes through none",
+        f"{path} is {what}, and workbench does not write through it",
         "Check where it leads, and remove it or replace it by its target.",
     )
 

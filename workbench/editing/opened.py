@@ -40,7 +40,7 @@ SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
 #: What stands above a kernel to choose from, each with the words of its command.
 Commands = list[tuple[str, tuple[str, ...]]]
 #: How the words of an error begin that has a place.
-_PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+): (?P<words>.+)")
+_PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+)(?: \([^)]*\))?: (?P<words>.+)")
 
 
 class Remark(NamedTuple):

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -63,6 +64,7 @@ class Editing:
 
     def __init__(self, server: LanguageServer, *, chosen: bool) -> None:
         self._server, self._chosen = server, chosen
+        self._worker = ThreadPoolExecutor(1)
         self._wishes = Wishes()
         # By the uri of the file that is open: what its trial counted, what is wrong by records
         # and by the trial, and the trial.
@@ -71,9 +73,12 @@ class Editing:
         self._faults: dict[str, list[Remark]] = {}
         self._trials: dict[str, asyncio.Task[None]] = {}
         self._shown: set[str] = set()
-        # Files whose reports are being read, and what the client's log has of each file.
-        self._reading: set[str] = set()
+        # What the client's log has of each file.
         self._told: dict[str, set[str]] = defaultdict(set)
+
+    async def aside(self, work: Callable[..., _T], *given: Any) -> _T:
+        """Do work beside all other answers: a long file or a report takes its time. In turn."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work, *given)
 
     def begin(self, given: types.InitializeParams) -> None:
         """Speak as the client does, and take its wishes; those that cannot be read are none."""
@@ -86,18 +91,17 @@ class Editing:
             words = _("initializationOptions cannot be read, and none of them holds: {error}")
             self._say(types.MessageType.Error, words.format(error=told(str(error))))
 
-    async def opened(self, uri: str) -> None:
+    async def opened(
+        self, given: types.DidOpenTextDocumentParams | types.DidSaveTextDocumentParams
+    ) -> None:
         """Say what is wrong with a file by what is recorded."""
+        uri = given.text_document.uri
         self._faults.pop(uri, None)
         self._told.pop(uri, None)
-        if self._wishes.reports and self._refreshes():
-            # It takes seconds the first time.
-            self._reading.add(uri)
-            await asyncio.to_thread(self._of, uri, lambda file: file.origin())
-            self._reading.discard(uri)
-            self._refresh()
-        self._recorded[uri] = self._of(uri, lambda file: file.faults()) or []
-        self._publish()
+        found = await self.aside(self._of, uri, lambda file: file.faults())
+        if uri in self._server.workspace.text_documents:
+            self._recorded[uri] = found or []
+            self._publish()
 
     def closed(self, uri: str) -> None:
         """Forget a file, and end its trial."""
@@ -136,9 +140,9 @@ class Editing:
         text = "\n\n".join([*parts, f"*{visible('; '.join(origin))}*"])
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
-    def lenses(self, uri: str) -> list[types.CodeLens]:
+    def lenses(self, given: types.CodeLensParams) -> list[types.CodeLens]:
         """Lenses above a version's kernel: text, and commands for the client."""
-        out = []
+        out, uri = [], given.text_document.uri
         for head in self._of(uri, lambda file: file.heads(self._text(uri))) or ():
             at = types.Range(*[types.Position(head.line - 1, 0)] * 2)
             out.append(types.CodeLens(at, types.Command(visible(head.words), "")))
@@ -149,9 +153,10 @@ class Editing:
 
     # --- a trial -----------------------------------------------------------------------------
 
-    async def saved(self, uri: str) -> None:
+    async def saved(self, given: types.DidSaveTextDocumentParams) -> None:
         """Try a version as it is now, where the client asked for that; a trial before it ends."""
-        await self.opened(uri)
+        uri = given.text_document.uri
+        await self.opened(given)
         if self._wishes.verify != "onSave":
             return
         if uri in self._trials:
@@ -210,13 +215,10 @@ class Editing:
             self._publish()
         self._refresh()
 
-    def _refreshes(self) -> bool:
-        able = self._server.client_capabilities.workspace
-        return bool(able and able.inlay_hint and able.inlay_hint.refresh_support)
-
     def _refresh(self) -> None:
         """Have the client ask for hints again, if it knows how."""
-        if self._refreshes():
+        able = self._server.client_capabilities.workspace
+        if able and able.inlay_hint and able.inlay_hint.refresh_support:
             self._server.workspace_inlay_hint_refresh(None)
 
     # --- a file --------------------------------------------------------------------------------
@@ -254,8 +256,6 @@ class Editing:
     def _lines(self, uri: str) -> dict[int, list[Beside]]:
         """Notes on the lines of the current text: counts of a trial, if there is one, and times."""
         ask, tried = self._text(uri), self._tried.get(uri)
-        if uri in self._reading:
-            return {}
         return self._of(uri, lambda file: file.lines(ask, tried)) or {}
 
     def _publish(self) -> None:
@@ -299,20 +299,20 @@ def server_of(*, chosen: bool = False) -> LanguageServer:
     server = LanguageServer("workbench", __version__)
     desk = Editing(server, chosen=chosen)
 
-    async def opened(given: types.DidOpenTextDocumentParams) -> None:
-        await desk.opened(given.text_document.uri)
+    def later(work: Callable[..., Awaitable[_T]], *first: object) -> Callable[[Any], Awaitable[_T]]:
+        async def answer(given: Any) -> _T:
+            return await work(*first, given)
 
-    async def saved(given: types.DidSaveTextDocumentParams) -> None:
-        await desk.saved(given.text_document.uri)
+        return answer
 
     answers: dict[str, Callable[[Any], Any]] = {
         types.INITIALIZE: lambda given: desk.begin(given),
-        types.TEXT_DOCUMENT_DID_OPEN: opened,
-        types.TEXT_DOCUMENT_DID_SAVE: saved,
+        types.TEXT_DOCUMENT_DID_OPEN: later(desk.opened),
+        types.TEXT_DOCUMENT_DID_SAVE: later(desk.saved),
         types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(given.text_document.uri),
-        types.TEXT_DOCUMENT_INLAY_HINT: lambda given: desk.hints(given),
-        types.TEXT_DOCUMENT_HOVER: lambda given: desk.hover(given),
-        types.TEXT_DOCUMENT_CODE_LENS: lambda given: desk.lenses(given.text_document.uri),
+        types.TEXT_DOCUMENT_INLAY_HINT: later(desk.aside, desk.hints),
+        types.TEXT_DOCUMENT_HOVER: later(desk.aside, desk.hover),
+        types.TEXT_DOCUMENT_CODE_LENS: later(desk.aside, desk.lenses),
         types.SHUTDOWN: lambda _: desk.end(),
     }
     for name, answer in answers.items():

@@ -73,7 +73,7 @@ def command(
     format_: str | None,
     out: Path | None,
 ) -> None:
-    """What is recorded, as a table for other programs: a row for each value.
+    """Export the records as a table for other programs: a row for each value.
 
     Every study, version, problem and device that is meant: sgemm, v3 or sgemm/v3:n4096@h200.
     """

@@ -370,7 +370,7 @@ def _direct(name: str) -> tuple[str, ...]:
 
 
 def _told(launch: Launch, name: str) -> bool:
-    """Whether a counter of a launch is what ncu called so, whatever its instructions say."""
+    """True if a launch's counter is ncu's own metric, not one made of its instructions."""
     if not launch.profiled or name not in catalog():
         return True
     reading = read(launch, catalog()[name])

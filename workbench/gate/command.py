@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -41,10 +41,6 @@ _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 
 
-def _keeping(run_name: str, **given: Any) -> Keeping:
-    return Keeping(run=run_name, **given)
-
-
 @click.command()
 @click.argument("versions", nargs=-1)
 @click.option(
@@ -70,7 +66,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
 )
 @folded(
     "keeping",
-    _keeping,
+    Keeping,
     click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
     click.option(
         "--accept",
@@ -186,7 +182,7 @@ def _target(text: str) -> tuple[str, Path]:
     """Split ``markdown=gate.md`` into format and path."""
     kind, _, name = text.partition("=")
     if kind not in _FORMATS[1:] or not name:
-        what = f"`{kind}` is none of its formats" if name else "not FORMAT=FILE"
+        what = f"`{kind}` is not one of its formats" if name else "not FORMAT=FILE"
         raise UsageError(
             f"--also {text}: {what}",
             f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",

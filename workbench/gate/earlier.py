@@ -35,10 +35,11 @@ _ALIKE = 0.5
 
 
 class Before(NamedTuple):
-    """The earlier state: its project, and what it is called (``1a2b3c4``)."""
+    """The earlier state: its project, its name (``1a2b3c4``), and studies that changed since."""
 
     project: Project
     label: str
+    restudied: Sequence[str] = ()
 
 
 class Edited(NamedTuple):
@@ -71,9 +72,10 @@ T = TypeVar("T")
 
 
 def changes(project: Project, study: Study, before: Before) -> Changes:
-    """The versions of a study (not its libraries), each beside its earlier state.
+    """The versions of a study, each beside its earlier state; of its libraries those that are new.
 
-    A new one that is mostly a lost one's text is that one, renamed.
+    A new one that is mostly a lost one's text is that one, renamed. A library's time is not judged,
+    so one that was changed is new.
     """
     there = (before.project.kernels / study.name).is_dir()
     known = load_versions(before.project, study.name) if there else Versions({}, {})
@@ -81,15 +83,15 @@ def changes(project: Project, study: Study, before: Before) -> Changes:
     lost = {name: each for name, each in old.items() if name not in study.versions}
     found = []
     for version in study.versions.values():
-        if version.baseline:
-            continue
         earlier = old.get(version.id) or _renamed(version, lost)
         if earlier is not None:
             lost.pop(earlier.id, None)
         same = earlier is not None and (
             source_hash(project, version) == source_hash(before.project, earlier)
         )
-        found.append(Edited(version, earlier, same))
+        library = earlier is not None and earlier.baseline
+        if not (library and same):
+            found.append(Edited(version, None if library else earlier, same))
     gone = [each for name, each in lost.items() if name not in study.broken]
     return Changes(found, gone, [name for name in study.broken if name not in known.broken])
 

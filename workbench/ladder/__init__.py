@@ -52,7 +52,7 @@ class Rung:
 
     @property
     def declared(self) -> Version | None:
-        """What the study says of the version today; None where it is gone."""
+        """The version as the study has it today; None if it is gone."""
         return self.ladder.study.versions.get(self.id)
 
     @property
@@ -62,7 +62,7 @@ class Rung:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is a library to beat: the study says so, or without it the times do."""
+        """True for a library to beat: the study says so, or without the study the times do."""
         if self.declared:
             return self.declared.baseline
         return self.id in self.ladder.compared_with
@@ -75,13 +75,13 @@ class Rung:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the source has changed since what speaks for the version was recorded."""
+        """True if the source has changed since the version's main record."""
         if self.entries:
             return self.record is not None and self.record.stale
         return self.timing is not None and self.stale(self.timing.source_hash)
 
     def outdated(self, engine: str) -> bool:
-        """Whether the source has changed since an engine profiled it."""
+        """True if the source has changed since an engine profiled it."""
         return any(each.stale for each in self.records if each.engine == engine)
 
     def load(self, engine: str) -> Profile:
@@ -93,7 +93,7 @@ class Rung:
 
     @cached_property
     def records(self) -> tuple[RecordedProfile, ...]:
-        """What a list says of its profiles, which are read one by one and let go again."""
+        """Summaries of its profiles for a list; profiles are read one by one and not kept."""
         out = []
         for entry in self.entries.values():
             try:
@@ -178,7 +178,7 @@ class Rung:
         return baseline.duration / self.duration if baseline.duration and self.duration else None
 
     def speedup_over(self, old: Rung) -> Estimate | None:
-        """How many times as fast it is as `old`; None where their times do not compare.
+        """Its speed relative to `old`; None if their times are not comparable.
 
         The bounds are the extreme ratios of the two 95% intervals, which is wider than
         an interval of the ratio: a claim that survives it needs no further statistics.
@@ -193,7 +193,7 @@ class Rung:
         )
 
     def stale(self, captured_hash: str) -> bool:
-        """Whether the source has changed since; False where either side is unknown."""
+        """True if the source has changed since; False if either side is unknown."""
         now = self.ladder.study.source_hash(self.id)
         return bool(now and captured_hash and now != captured_hash)
 
@@ -229,7 +229,7 @@ class Family:
 
     @cached_property
     def tunings(self) -> dict[Path, Tuning | DataError]:
-        """What versions were tuned to, by file, on whatever problem; or why it cannot be read."""
+        """Tunings of versions on all problems, by file; or the error of reading it."""
         found: dict[Path, Tuning | DataError] = {}
         for path in find(self.store.root, self.name):
             try:
@@ -311,7 +311,7 @@ class Ladder:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether any version has a time that was taken without the profiler."""
+        """True if any version has a time that was taken without the profiler."""
         return any(rung.timing for rung in self.rungs.values())
 
     @cached_property
@@ -354,7 +354,7 @@ class Ladder:
         return {}
 
     def parent(self, rung: Rung) -> Rung | None:
-        """What a version is compared with: its declared parent, else the one before it."""
+        """The version to compare with: the declared parent, else the one before it."""
         declared = rung.declared
         if rung.is_baseline:
             return None
@@ -444,7 +444,7 @@ class Ladder:
         return self._steps[key]
 
     def expected(self, old: str, new: str) -> tuple[Expectation, ...]:
-        """What the new version's author predicted, if it was made from the old one."""
+        """Predictions of the new version's author, if it was made from the old one."""
         author = self.rungs[new].declared
         return author.expectations if author is not None and author.parent == old else ()
 

@@ -1,4 +1,4 @@
-"""What is recorded of one study, and which of its ladders stands for it."""
+"""Records of one study, and the ladder that represents it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class StudyList:
         return [self.shown.rung(version) for version in self.study.versions]
 
     def profiles(self, version: str) -> list[RecordedProfile]:
-        """What is recorded of a version under a profiler, on every ladder."""
+        """Profiles of a version, on every ladder."""
         return [record for rung in self._everywhere(version) for record in rung.records]
 
     def timings(self, version: str) -> list[Timing]:
-        """The times that are recorded of a version, on every ladder."""
+        """Recorded times of a version, on every ladder."""
         return [rung.timing for rung in self._everywhere(version) if rung.timing]
 
     def _everywhere(self, version: str) -> list[Rung]:
@@ -68,11 +68,11 @@ def study_list(
     device: str | None,
     damaged: list[DataError],
 ) -> StudyList:
-    """What is recorded of a study.
+    """Records of a study.
 
-    `problem` and `device` are those to show; None: the first problem with anything recorded, the
-    project's device or that of the newest profile. `damaged` takes the errors of files that cannot
-    be read. Raises UsageError: no such problem, or nothing is recorded on the device.
+    `problem` and `device` are those to show; None: the first problem with a record, the project's
+    device or that of the newest profile. `damaged` takes the errors of files that cannot be read.
+    Raises UsageError: no such problem, or no record on the device.
     """
     name = study.name
 
@@ -88,7 +88,7 @@ def study_list(
         ladder.family.summaries = summaries
     wish = device if device is not None else project.default_device
     meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
-    # Where the device is known, what was recorded on others is not read to find the newest.
+    # With a known device, records of others need not be read to find the newest.
     devices = _devices(study, meant or ladders)
     summaries.keep()
     if device is not None and not meant:

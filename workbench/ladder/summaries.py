@@ -1,7 +1,7 @@
-"""What a list says of one recorded profile or time, so that neither needs to be held for it.
+"""Summaries of one recorded profile or time for a list, so that it need not hold them.
 
-A list needs a few hundred bytes of a profile that is decoded from half a megabyte. What it said
-is kept per user by the profile's content.
+A list needs a few hundred bytes of a profile that is decoded from half a megabyte. Summaries
+are kept per user by the profile's content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workbench.model import SCHEMA_VERSION, Estimate, Profile, Record, Timing
 from workbench.project import cache_folder
 from workbench.store.codec import decode, decode_totals, read_record
 
-#: What a list tells of emulated versions, which have no times: title, and the metric added up.
+#: Columns of a list for emulated versions, which have no times: title, and the metric to sum.
 COUNTED = {
     "instructions": (N_("instr. (est.)"), "ptx__machine_inst_estimate"),
     "global_sectors": (N_("sectors"), "memory_l2_theoretical_sectors_global"),
@@ -30,12 +30,12 @@ _LIMIT = 64 << 20
 
 
 class Summary(Record, frozen=True):
-    """What a profile itself gives for a list, whatever became of its source since.
+    """A list's fields of a profile that depend on the profile alone, not on its source today.
 
-    Of a time, whose `engine` is empty, only where and when it was measured.
+    A time has an empty `engine`, and only the device and date of its measurement.
 
     `duration` is its launches' time under the profiler, in seconds; None: not known.
-    `counts` are what the emulator counted instead, by the names of `COUNTED`; `seed` is that of
+    `counts` are the emulator's counts instead, by the names of `COUNTED`; `seed` is that of
     its inputs, where it was verified.
     """
 
@@ -83,7 +83,7 @@ class Summaries:
         self._kept = KeptByContent(cache, name, Summary)
 
     def of(self, path: Path) -> Summary:
-        """What a list says of a profile; MissingError, DataError: as `decode_totals`."""
+        """The summary of a profile; MissingError, DataError: as `decode_totals`."""
         data = read_record(path)
         return self._kept.of(data, lambda: Summary.of(decode_totals(path, data)))
 
@@ -103,7 +103,7 @@ class Summaries:
 
 
 class RecordedProfile(Summary, frozen=True, kw_only=True):
-    """What a list says of one recorded profile.
+    """A list's fields of one recorded profile.
 
     `problem` is its name as the path has it; `stale`: the source was edited after the capture.
     """

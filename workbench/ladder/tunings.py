@@ -38,7 +38,7 @@ from workbench.units import factor, several
 #: A parameter's value: of a define, or a block's shape as ``32x8``.
 Value = int | float | str | bool
 Values = dict[str, Value]
-#: What became of a trial. ``dropped``: slower than the best for certain, and so not timed to the
+#: The fate of a trial. ``dropped``: slower than the best for certain, and so not timed to the
 #: end. ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
 #: `Trial.why`.
 Fate = Literal[
@@ -57,7 +57,7 @@ FATES: tuple[Fate, ...] = (
     N_("does not fit"), N_("not compiled"), N_("wrong"), N_("hung"), N_("failed"),
 )  # fmt: skip
 TuningEngine = Literal["gpu", "emulator"]
-#: Why a run ended: all of the space was tried, or the search found no better; its time was over.
+#: The reason why a run ended: all of the space was tried, no better found, its time was over, ….
 Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
@@ -68,7 +68,7 @@ BUSY = {
     "instructions": "issue_slots_s",
     "atomics": "atomics_s",
 }
-#: What a choice is called behind its version's name, unless it is too long or odd for a file.
+#: Names of choices, behind the version's name, that fit into a file's name.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
 
@@ -106,12 +106,12 @@ class Trial(Record, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Which trial it is: a later line of the same one takes its place."""
+        """The trial's key: a later line of the same key replaces it."""
         return key_of(self.values), self.problem
 
 
 class TuningBegun(Record, frozen=True):
-    """What a run of `workbench tune` began with; see `Tuning`."""
+    """The start of a run of `workbench tune`; see `Tuning`."""
 
     study: str
     version: str
@@ -130,7 +130,7 @@ class TuningBegun(Record, frozen=True):
     schema_version: int = SCHEMA
 
     def goes_on(self, earlier: TuningBegun) -> bool:
-        """Whether trials of an earlier run are of the same sources and the same space."""
+        """True if trials of an earlier run are of the same sources and the same space."""
         return all(
             getattr(self, name) == getattr(earlier, name)
             for name in ("source_hash", "parameters", "requires", "default")
@@ -138,7 +138,7 @@ class TuningBegun(Record, frozen=True):
 
 
 class TuningEnded(Record, frozen=True):
-    """How a run ended, and the GPU seconds of all that it did."""
+    """The end of a run, and the GPU seconds of all its work."""
 
     ended: Reason
     stopped: str
@@ -179,7 +179,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return ranked(self.of(problem))
 
     def default_trial(self, problem: str) -> Trial | None:
-        """What the values without tuning came to on a problem; None: they were not tried."""
+        """The trial of the default values on a problem; None: they were not tried."""
         key = key_of(self.default), problem
         return next((each for each in self.trials if each.key == key), None)
 
@@ -191,7 +191,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return next(iter(ranked(dropped, "dropped")), None)
 
     def choice(self, values: Values) -> str:
-        """What a choice is called: ``v3@32-4``."""
+        """The name of a choice: ``v3@32-4``."""
         return choice_name(self.version, self.parameters, values)
 
     def sides(self, store: Store, problem: str) -> list[tuple[Trial, Path]]:
@@ -219,19 +219,19 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 
     @cached_property
     def fates(self) -> dict[Fate, int]:
-        """How many trials came to what; those that none came to are not there."""
+        """The number of trials of each fate, without zeros."""
         count = {fate: sum(each.fate == fate for each in self.trials) for fate in FATES}
         return {fate: many for fate, many in count.items() if many}
 
     @property
     def saved(self) -> int:
-        """How many runs on a GPU fell away on the CPU, before any was made."""
+        """The number of GPU runs that checks on the CPU saved."""
         before = ("not compiled", "does not fit", "wrong", "hung", "failed", "not run")
         return sum(each.fate in before and each.gpu_s is None for each in self.trials)
 
 
 def score(engine: TuningEngine, trial: Trial | None) -> float | None:
-    """What trials are compared by, in seconds: a time, or the emulator's estimate."""
+    """The score of a trial, in seconds: a time, or the emulator's estimate."""
     if trial is None or trial.fate not in ("timed", "counted", "dropped"):
         return None
     return trial.median_s if engine == "gpu" else trial.estimate
@@ -248,7 +248,7 @@ def shown_values(values: Values) -> str:
 
 
 def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
-    """What a choice of a version's values is called, short and fit for a file: ``v3@32-4``."""
+    """The name of a choice of a version's values, short and fit for a file: ``v3@32-4``."""
     shown = "-".join(define_text(values[name]) for name in parameters)
     if not _PLAIN.match(shown):
         shown = f"{zlib.crc32(key_of(values).encode()):08x}"
@@ -277,7 +277,7 @@ class _TuningLine(Record, frozen=True):
 
 
 def path_of(root: Path, device: str, study: str, version: str, engine: TuningEngine) -> Path:
-    """Where a tuning is (to be) kept, below the store's folder."""
+    """The path of a tuning's file, below the store's folder."""
     return root / _folder(device, study, version) / f"{engine}.jsonl"
 
 
@@ -433,7 +433,7 @@ def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
             used = used or end.gpu_s is not None
     for each in trials.values():
         if not all(math.isfinite(x) and x > 0 for x in each.samples_s):
-            raise _damaged(path, f"a time of {key_of(each.values)} is none")
+            raise _damaged(path, f"a time of {key_of(each.values)} is not a positive number")
     first, last = begun[0], begun[-1]
     whole = msgspec.structs.asdict(last) | {
         "started": first.started,

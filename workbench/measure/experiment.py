@@ -378,7 +378,7 @@ class Experiment:
 
 
 def _remarks(subject: Subject) -> list[Notice]:
-    """What the compiler did to a version's kernels, as notices of its profile."""
+    """The compiler's remarks on a version's kernels, as notices of its profile."""
     kernels = [each.kernel for each in subject.launches]
     said = remarks(subject.built.build, kernels) if subject.built else ()
     return [Notice(COMPILER, words) for words in said]

@@ -23,7 +23,7 @@ from workbench.errors import DataError, MissingError
 from workbench.ncurep.files import AGAIN
 from workbench.processes.starting import own_module
 
-#: What the child process runs; it gets the report and the output file as arguments.
+#: The module that the child process runs, with the report and the output file as arguments.
 _CHILD = "workbench.ncurep.extract"
 _STANDBY = "--standby"
 #: Instead: it takes reports from standard input until that ends, and writes this line for each.
@@ -130,7 +130,7 @@ class _Child:
     """A child that reads one report after the other, and says of each when it is done."""
 
     def __init__(self) -> None:
-        # What it says of itself is read when it has ended; a pipe would fill up before.
+        # Its stderr is read when it has ended; a pipe would fill up before.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self._child = _start(
             ORDERS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors

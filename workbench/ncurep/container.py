@@ -301,7 +301,7 @@ def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
         if at >= len(data):
             return
         if at - held > _HELD and isinstance(data, mmap.mmap) and hasattr(data, "madvise"):
-            # What was looked at is no longer wanted; who does want it gets it from the file again.
+            # Drop the pages that were read; a later read gets them from the file again.
             data.madvise(mmap.MADV_DONTNEED, 0, at - at % mmap.PAGESIZE)
             held = at
         if number > MOST:

@@ -62,7 +62,7 @@ from workbench.store import device_slug
 # (``TPC.TriageCompute.`` or ``pmsampling:``).
 
 _SAMPLED = re.compile(r"^(?:\w+\.Triage\w*\.|pmsampling:)(?P<name>.+)$")
-#: What is worth keeping: shares of peak, hit rates, and warps by state.
+#: Metrics worth keeping: shares of peak, hit rates, and warps by state.
 _KEPT = re.compile(r"\.pct(_of_peak_sustained_elapsed)?$|__warps_issue_stalled_\w+\.avg$")
 #: In the name of a warp state.
 _STATE = "__warps_issue_stalled_"

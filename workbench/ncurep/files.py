@@ -12,14 +12,18 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import zstandard
+
 from workbench.disk.limits import REPORT, inflate, open_regular, read_regular
 from workbench.disk.writing import private_folder
 from workbench.errors import DataError, MissingError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 _PACKED = (".zst", ".ncu-repz")
-#: What a report's name ends in.
+#: Suffixes of reports.
 SUFFIXES = (".ncu-rep", ".ncu-repz", ".ncu-rep.zst", ".ncu-repz.zst")
+#: Bytes from which a report is read in parts.
+LARGE = 32 << 20
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -40,7 +44,7 @@ def split_target(text: str) -> tuple[Path, str | None]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file; no name is too odd to ask."""
+    """True if the file exists; False also for names that the system refuses."""
     # A name that is too long, or a folder that may not be entered, is an OSError in `exists`.
     try:
         return path.exists()
@@ -60,7 +64,7 @@ def exported(path: Path) -> Path:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file is compressed, by its first bytes, or said to be, by its name."""
+    """True if a file is compressed, by its first bytes or its name."""
     if path.suffix in _PACKED:
         return True
     try:
@@ -71,9 +75,7 @@ def is_packed(path: Path) -> bool:
 
 
 def holds_at_least(path: Path, size: int) -> bool:
-    """Whether a report has `size` bytes or more, unpacked. False for what cannot be read."""
-    import zstandard
-
+    """True if a report has `size` bytes or more, unpacked. False if it cannot be read."""
     try:
         if not is_packed(path) or path.stat().st_size >= size:
             return path.stat().st_size >= size

@@ -23,7 +23,7 @@ _CUTE = re.compile(
     r"(?:__main__|[a-z\d_]*)(?P<type>[A-Z]\w*?)_object_at_"
     r"|tensorptr|tensor0000|Tiled(?:MMA|Copy)_|CopyAtom_|MmaAtom_|Layout_|i32_|f32_)"
 )
-#: What may stand inside of template arguments and is no name: substitutions, template
+#: Parts of template arguments that are not names: substitutions, template
 #: parameters, array bounds, values of literals, letters of builtin types and operators.
 _SKIPPED = re.compile(r"S[0-9A-Z]*_|S[tabsiod]|T[0-9A-Z]*_|A\d*_|L[a-z]n?\d+E|D[a-z]|[a-zKPRO]")
 _OPENING = "NIJXLF"

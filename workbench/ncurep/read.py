@@ -24,8 +24,8 @@ from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
-from workbench.ncurep.files import AGAIN, SUFFIXES, exists, plain_report
-from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_parts
+from workbench.ncurep.files import AGAIN, LARGE, SUFFIXES, exists, plain_report
+from workbench.ncurep.large import Choose, Progress, decoded, read_parts
 from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
 from workbench.units import extent
@@ -34,7 +34,7 @@ from workbench.units import extent
 _SHOWN = 8
 #: Reports of a folder that a misspelled name is compared with.
 _NEAR = 1000
-#: What NVIDIA's reader may take; a report of a thousand launches takes seconds.
+#: Time limit of NVIDIA's reader; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
 #: A report that is larger is not kept as a whole: it would take the place of all others.
 _KEPT = 128 << 20

@@ -51,7 +51,7 @@ _DROPPED_PART = ".Triage"
 #: names: PerfWorks' own, and the one that ncu's sections use and the catalog knows.
 _SAMPLED, _KNOWN = "smsp__pcsamp_warp_stall_", "smsp__pcsamp_warps_issue_stalled_"
 
-#: What the chip and the launch are, known without measuring anything.
+#: Prefixes of properties of the chip and the launch, known without a measurement.
 _STATIC_PREFIXES = (
     "device__",
     "launch__",
@@ -66,13 +66,13 @@ _STATIC_PREFIXES = (
 
 @cache
 def is_dropped(name: str) -> bool:
-    """Whether a metric is no measurement and is left out of a profile."""
+    """True if a metric is not a measurement; it is left out of a profile."""
     return name.startswith(_DROPPED_PREFIXES) or _DROPPED_PART in name
 
 
 @cache
 def is_static(name: str) -> bool:
-    """Whether a metric is known without running the kernel (chip, launch, profiler)."""
+    """True if a metric is known without running the kernel (chip, launch, profiler)."""
     return name.startswith(_STATIC_PREFIXES)
 
 
@@ -151,7 +151,7 @@ def _read(name: str, value: Any, native_unit: str) -> Metric | str:
 
 @cache
 def _is_whole(name: str) -> bool:
-    """Whether a metric is a whole number: up to 2022 those of the launch came as doubles."""
+    """True if a metric is a whole number: up to 2022 those of the launch came as doubles."""
     of_launch = name.startswith(("launch__", "device__"))
     return of_launch and "waves" not in name and "pct" not in name
 

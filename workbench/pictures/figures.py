@@ -1,4 +1,4 @@
-"""Which figure of the pages is meant, for whoever wants it as a file."""
+"""Names of the pages' figures, for those who want one as a file."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def command(kind: Kind, targets: tuple[str, ...], out: Path | None, selection: S
     path = out or Path(f"{kind}.svg")
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
-        raise UsageError(f"{path} is no picture that can be drawn", f"Name a file with {known}.")
+        raise UsageError(f"{path} is not a picture", f"Name a file with {known}.")
     session = CoreSession(listener=Progress())
     content = picture(figure_of(session, kind, targets, selection), path.suffix[1:])
     whole = path.absolute()

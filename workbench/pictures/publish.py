@@ -53,7 +53,7 @@ def command(
     what stands between them is replaced, nothing else.
     """
     if chart is not None and chart.suffix not in FORMATS:
-        raise UsageError(f"{chart} is no picture", f"Name a file with {', '.join(FORMATS)}.")
+        raise UsageError(f"{chart} is not a picture", f"Name a file with {', '.join(FORMATS)}.")
     session = CoreSession()
     project = session.project
     study, place = apart(target, place)

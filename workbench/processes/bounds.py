@@ -41,7 +41,7 @@ class Deadline:
         return cls(seconds, time.monotonic() + seconds)
 
     def begun(self) -> Deadline:
-        """That of a piece of work that begins now."""
+        """The deadline of a piece of work that begins now."""
         return Deadline(self.seconds, time.monotonic() + self.left())
 
     def left(self, since: float | None = None) -> float:

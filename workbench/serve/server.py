@@ -53,9 +53,9 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, root: Path, host: str, port: int, *, live: bool) -> None:
         self.root, self.host, self.live = root.resolve(), host, live
-        #: What every open page shows at its bottom: why pages could not be written.
+        #: The error of writing pages, which every open page shows at its bottom.
         self.problem = ""
-        #: When a page last asked for news, by its path below the folder.
+        #: Path of a page below the folder -> the time at which it last asked for news.
         self.asked: dict[str, float] = {}
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
@@ -81,7 +81,7 @@ class Server(ThreadingHTTPServer):
         """Say nothing of a reader who leaves in the middle of an answer."""
 
     def knows(self, name: str) -> bool:
-        """Whether this address has that host name, against DNS rebinding.
+        """True if this address has that host name; a defence against DNS rebinding.
 
         A page elsewhere can point a name of its own at this address and then read the report as
         if it were its own; its browser sends that name. It cannot do so with an address.

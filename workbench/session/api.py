@@ -29,7 +29,7 @@ _NO_PLACES = Places()
 
 
 class Chosen(TypedDict, total=False):
-    """Which of the recorded profiles is meant, by the names of the command line's options."""
+    """The choice of a recorded profile, by the names of the command line's options."""
 
     study: str | None
     problem: str | None
@@ -39,7 +39,7 @@ class Chosen(TypedDict, total=False):
 
 
 class CoreSession(Workspace):
-    """What can be asked without a feature; `workbench.face.Session` adds their methods."""
+    """Methods that need no feature; `workbench.face.Session` adds the features' methods."""
 
     def __repr__(self) -> str:
         found = find_project(self.start)
@@ -74,12 +74,12 @@ class CoreSession(Workspace):
         places: Places = _NO_PLACES,
         **chosen: Unpack[Chosen],
     ) -> Target:
-        """What is recorded of a version, or stands in a report: profile, time, notes.
+        """The profile, time and notes of a recorded version or of a report.
 
         Args:
-            target: What is meant.
+            target: A version, report or capture.
             selection: Which of the recorded profiles.
-            places: Where the sources are that a report names and does not hold.
+            places: Folders of sources that a report names and does not hold.
             chosen: The same as `selection`, by name: ``problem="n1024"``.
 
         Raises:
@@ -109,7 +109,7 @@ class CoreSession(Workspace):
         force: bool = False,
         **chosen: Unpack[Chosen],
     ) -> Diff:
-        """What moved from one target to another, and the code that moved it.
+        """The changes from one target to another, and the code that made them.
 
         Both are taken on one problem, engine and device where that is possible.
 
@@ -117,8 +117,8 @@ class CoreSession(Workspace):
             old: The target before.
             new: The target after.
             selection: Which of the recorded profiles.
-            places: Where the sources are that reports name and do not hold.
-            force: Compare what is not comparable as well.
+            places: Folders of sources that reports name and do not hold.
+            force: Compare also two that are not comparable.
             chosen: The same as `selection`, by name: ``problem="n1024"``.
 
         Raises:

@@ -9,7 +9,7 @@ from workbench.features import FEATURES
 from workbench.model import Record
 from workbench.project import shipped
 
-#: What is worth reading before anything else.
+#: The page to read first.
 _INDEX = "index"
 
 

@@ -77,7 +77,7 @@ class Verifying(Task[Judged], frozen=True, kw_only=True):
             here.display.say(line)
 
         def said(piece: Combination, error: WorkbenchError | None, check: Check | None) -> None:
-            # That something is not installed is no verdict.
+            # A missing tool is not a verdict.
             tell(piece, error if isinstance(error, MissingError) else Judged(check, error))
 
         def one(place: int, verdict: Verdict) -> None:

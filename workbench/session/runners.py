@@ -31,16 +31,16 @@ Tell: TypeAlias = Callable[[Combination, R | WorkbenchError], None]
 
 
 class Task(Record, Generic[R], frozen=True, kw_only=True):
-    """What is done with each of several pieces of work, wherever that is.
+    """A task for each of several pieces of work, on this or other machines.
 
     Attributes:
-        kind: Names it.
+        kind: The task's name.
         result: The type of a piece's results, a record.
         alone: Each piece is done by itself, and may have several results.
-        run: Where and how.
+        run: Options of the run.
         engine: ``auto``, or the name of an engine.
-        timed: Times are taken: nobody else should use the host then.
-        seconds: How long a piece may take; None: what is usual.
+        timed: The task measures times: other programs should not use the host meanwhile.
+        seconds: Time limit of a piece; None: the default.
     """
 
     kind: ClassVar[str]
@@ -53,7 +53,7 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
     seconds: float | None = None
 
     def label(self, piece: Combination) -> str:
-        """What an error of a piece is said of."""
+        """The name of a piece in its errors."""
         return piece.version.id
 
     def resumed(self, since: str, gpus: str) -> Task[R]:
@@ -69,12 +69,12 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
     def engines(
         self, project: Project, display: Display, workers: Crew | None = None
     ) -> Sequence[Engine]:
-        """What does it on this machine: an engine, or one for each model of GPU.
+        """The engines on this machine: one, or one for each model of GPU.
 
         Args:
             project: Where the versions are.
-            display: Receives which it is.
-            workers: They have been started already.
+            display: Receives the engine's name.
+            workers: Processes that were started already.
 
         Raises:
             MissingError: nothing can run here.
@@ -93,18 +93,17 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
 
 
 class Runner(Protocol):
-    """Who does pieces of work."""
+    """Does pieces of work."""
 
     @property
     def seed(self) -> int:
-        """Of the inputs of all pieces; known at the latest when they are done."""
+        """The seed of the inputs of all pieces; known at the latest when they are done."""
 
     @property
     def devices(self) -> Sequence[str]:
         """Slugs of the GPUs that it measures on, as far as that is known before it does.
 
-        Raises:
-            KernelError, MissingError: there is none.
+        Raises KernelError, MissingError: there is none.
         """
 
     def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
@@ -165,7 +164,7 @@ class VersionRuns:
         return Failures(self.display.say, alone=alone, every=self.named.every, broken=broken)
 
     def runners(self, task: Task[Any]) -> Sequence[Runner]:
-        """Who does a task: one, or one for each model of GPU.
+        """The runners of a task: one, or one for each model of GPU.
 
         Versions that an engine cannot run are left out where all were asked for. Raises
         MissingError, UsageError: as `Task.engines`, or of the feature's own.

@@ -27,6 +27,7 @@ from workbench.session.workspace import (
     sides,
 )
 from workbench.store import Store, means_device
+from workbench.study.folder import view_study
 from workbench.views.html.build import (
     BuiltReport,
     build_devices_page,
@@ -58,7 +59,7 @@ _USAGE = (
 
 
 class SitePlan:
-    """Which site to write where; see `CoreSession.site`, and `build_in` for `languages`."""
+    """A site to write; see `CoreSession.site`, and `build_in` for `languages`."""
 
     def __init__(
         self,
@@ -180,10 +181,8 @@ def write_page(
 
     `targets` are a version, a step, a study, one or two reports or programs, or a page's file;
     `out` is the file, or a folder for it; None: the current one. `force`: overwrite what is no page
-    of a report.
-
-    Raises:
-        UsageError, DataError: as `found_page`; or there is another file of that name.
+    of a report. Raises UsageError, DataError: as `found_page`; or there is another file of that
+    name.
     """
     from workbench.views.html.single import is_page_of_ours, pack  # for one page alone
 
@@ -284,7 +283,7 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
 
 
 def _devices(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage:
-    """What was recorded on two devices, of one version or of two."""
+    """The page of records on two devices, of one version or of two."""
     old, new = (
         ladder.rungs[target.profile.version] for ladder, target in zip(ladders, found, strict=True)
     )
@@ -341,8 +340,6 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study.folder import view_study
-
     try:
         return view_study(project, name).problem().name
     except (UsageError, MissingError):

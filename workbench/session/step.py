@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Diff(Step):
-    """What moved from one target to another, by how much, and the code that moved it.
+    """The changes from one target to another, and the code that made them.
 
     Attributes:
         sides: Both targets.
-        title: The new version's title; "" of what is no version.
-        change: What its author says was changed; "" where that is not known, or of another step.
-        stale: Whether each side's source was edited after its capture.
+        title: The new version's title; "" if it is not a version.
+        change: The author's description of the change; "" if unknown, or of another step.
+        stale: True for each side whose source was edited after its capture.
 
     Raises InconclusiveError: they are not comparable, and `force` is not set.
     """
 
     def __init__(self, before: Target, after: Target, *, force: bool = False) -> None:
         old, new = before.version, after.version
-        # What an author says and predicts is of the step from the parent, predicted on one chip.
+        # An author describes and predicts the step from the parent, on one chip.
         from_parent = old and new and (old.study, old.id) == (new.study, new.parent)
         one_device = before.profile.device.name == after.profile.device.name
         super().__init__(
@@ -58,7 +58,7 @@ class Diff(Step):
 
     @property
     def no_codes(self) -> str:
-        """Why there are no `codes`, in words; "" where there are."""
+        """The reason for missing `codes`, in words; "" if there are `codes`."""
         if self.codes:
             return ""
         if "emulator" in (self.old.engine, self.new.engine):
@@ -75,7 +75,7 @@ class Diff(Step):
 
     @cached_property
     def story(self) -> Story:
-        """What is worth telling of the step, in order: hunks, links, time, verdicts, sentence.
+        """The story of the step, in order: hunks, links, time, verdicts, sentence.
 
         Raises UsageError: an expectation cannot be read.
         """

@@ -1,7 +1,7 @@
-"""What was typed, resolved to a profile: ``v3``, ``sgemm/v3:n1024@h100``, ``x.ncu-rep::kernel``.
+"""Typed targets, resolved to profiles: ``v3``, ``sgemm/v3:n1024@h100``, ``x.ncu-rep::kernel``.
 
-Nothing heavy is imported before it is needed: a report brings the report reader, a
-version its study and the store.
+Heavy modules are imported when they are needed: the report reader by a report, the
+study and the store by a version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
-from workbench.ncurep.files import holds_at_least, split_target, stem
+from workbench.ncurep.files import LARGE, holds_at_least, split_target, stem
 from workbench.project import Project, require_project, studies_in
 from workbench.session.captures import captures, installed
 from workbench.session.workspace import (
@@ -155,7 +155,7 @@ class Target(Record, frozen=True):
         return f"<{self.name} on {device}, {several(launches, 'launch', 'launches')}>"
 
     def view(self, width: int, *, everything: bool = False) -> RenderableType:
-        """What `workbench show` prints in so many columns."""
+        """The output of `workbench show`, for `width` columns."""
         from workbench.views.terminal.show import show_view
 
         return show_view(
@@ -248,8 +248,6 @@ def whole_large_report(text: str) -> Path | None:
     """The path of a large report that `text` names as a whole; None for everything else."""
     if is_capture(text) or not is_report(text):
         return None
-    from workbench.ncurep.large import LARGE  # what reads reports is not for versions
-
     path, kernel = split_target(text)
     return path if kernel is None and holds_at_least(path, LARGE) else None
 
@@ -273,7 +271,6 @@ def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Prof
     """
     if is_capture(text):
         return captures(text).profile_of(place, text), ""
-    from workbench.ncurep.large import LARGE
     from workbench.ncurep.read import read_report, select_kernels
 
     path, kernel = split_target(text)
@@ -317,7 +314,7 @@ def _of_large(
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:
-    """What reports are called: the file's name, with as many folders as tell two apart."""
+    """Labels of reports: the file's name, with as many folders as tell two apart."""
     out: dict[str, str] = {}
     files = {text: split_target(text) for text in texts if not is_capture(text)}
     out |= {text: text for text in texts if is_capture(text)}

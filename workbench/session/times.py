@@ -37,7 +37,7 @@ from workbench.units import several
 
 
 class Timed(NamedTuple):
-    """What there is of a plan on one model of GPU: times, and why others are missing."""
+    """Results of a plan on one model of GPU: times, and reasons for missing ones."""
 
     timings: dict[Key, Timing]
     gaps: dict[Key, Gap]

@@ -1,6 +1,6 @@
-"""What was asked, and where: a folder to work in, words that mean something, and options.
+"""The folder to work in, the forms of targets, and options.
 
-Nothing is read here, and nothing heavy imported: a page that is up to date needs no study.
+This module reads no file and imports nothing heavy: a page that is up to date needs no study.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Who is told how far something is that takes long."""
+    """Receives the progress of long operations."""
 
     def say(self, line: str) -> None:
         """A line that stays."""
@@ -58,21 +58,21 @@ class Workspace:
 
     @cached_property
     def store(self) -> Store:
-        """What is recorded in the project."""
+        """The project's records."""
         return Store.of(self.project)
 
     def is_study(self, text: str) -> bool:
-        """Whether `text` names a study of the project; False where there is no project."""
+        """True if `text` names a study of the project; False without a project."""
         return self.found is not None and text in studies_in(self.found.kernels)
 
     def say(self, line: str) -> None:
-        """Tell whoever listens."""
+        """Send a line to the listener."""
         if self.listener is not None:
             self.listener.say(line)
 
 
 class Selection(Record, frozen=True):
-    """Which of the recorded profiles is meant."""
+    """The choice of a recorded profile: the shared command line options."""
 
     study: str | None = None
     problem: str | None = None
@@ -120,7 +120,7 @@ def of_one_problem(
 
 
 class Places(Record, frozen=True):
-    """Where the sources are, as they were typed: of both sides, of the old one, of the new one."""
+    """Folders of sources as typed: of both sides, of the old one, of the new one."""
 
     source: str | None = None
     source_old: str | None = None
@@ -132,12 +132,12 @@ class Places(Record, frozen=True):
 
 
 class Manner(NamedTuple):
-    """How combinations are timed.
+    """Options for timing combinations.
 
     Attributes:
-        sampling: How long, and in what state of the caches.
-        resume: What is stored of the same sources is taken from there.
-        since: ISO time; what was stored before it is measured again.
+        sampling: Duration, and the state of the caches.
+        resume: Use stored results of the same sources.
+        since: ISO time; results stored before it are measured again.
         workers: Processes that were started already (`worker_pool.early_workers`).
     """
 
@@ -148,17 +148,17 @@ class Manner(NamedTuple):
 
 
 def is_capture(text: str) -> bool:
-    """Whether `text` means a capture: ``@before``, ``@HEAD~1``, ``@before::softmax``."""
+    """True if `text` means a capture: ``@before``, ``@HEAD~1``, ``@before::softmax``."""
     return text.startswith("@")
 
 
 def is_program(text: str) -> bool:
-    """Whether it means a whole program, and not some of its kernels."""
+    """True if `text` means a whole program, not some of its kernels."""
     return is_capture(text) and "::" not in text
 
 
 def refuse_for_program(text: str, **flags: bool) -> None:
-    """Refuse what is said of kernels alone, where a whole program is meant.
+    """Refuse options for kernels where a whole program is meant.
 
     Raises UsageError: one of the flags is set.
     """
@@ -171,7 +171,7 @@ def refuse_for_program(text: str, **flags: bool) -> None:
 
 
 def is_report(text: str) -> bool:
-    """Whether `text` names a report file (with or without ``::kernel``), there or not."""
+    """True if `text` names a report file (with or without ``::kernel``), there or not."""
     head = text.partition("::")[0]
     if is_capture(text):
         return True  # the profiled launches of a program, as a report holds them

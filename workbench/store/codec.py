@@ -295,7 +295,7 @@ def _table_fault(launch: Launch, files: int) -> str:
         return f"{where}: instructions depend on timing that the table does not have"
     known = timed.without.values() if timed is not None else ()
     if not all(value is None or -_MOST <= value <= _MOST for value in known):
-        return f"{where}: values without what depends on timing that no counter can have"
+        return f"{where}: impossible values in the counts without timing-dependent instructions"
     return ""
 
 

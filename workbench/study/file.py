@@ -121,13 +121,13 @@ class StudyFile:
         )
 
     def has(self, name: str) -> bool:
-        """Whether the file defines a function of that name."""
+        """True if the file defines a function of that name."""
         return callable(self._names.get(name))
 
     def call(self, function: str, *arguments: object) -> Any:
         """Call a function of the file; what it raises is named with its line."""
         try:
-            # What the file prints must not end up in --format json.
+            # The file's own output must not get into --format json.
             with contextlib.redirect_stdout(sys.stderr):
                 return self._names[function](*arguments)
         except NOT_THE_FILES:
@@ -254,7 +254,7 @@ class StudyFile:
         if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
             raise self.error(
                 f"{name!r} cannot be a problem's name",
-                "It becomes a file name: a letter first, then letters, digits, _ and -.",
+                "The name becomes a file name: a letter first, then letters, digits, _ and -.",
             )
         if not isinstance(entry, Mapping):
             raise self.error(f"problem `{name}` must be a dict, not {entry!r}")

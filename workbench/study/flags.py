@@ -85,7 +85,7 @@ UNSAFE = "nvcc passes it to a shell: write it without $, backtick, backslash and
 
 
 def shell_safe(text: str) -> bool:
-    """Whether a text means itself between the double quotes that nvcc puts around it."""
+    """True if the shell leaves a text as it is between the double quotes that nvcc adds."""
     return not any(each in "$`\\" or not each.isprintable() for each in text.replace("\t", " "))
 
 
@@ -121,7 +121,7 @@ def _unlisted(flag: str, name: str) -> tuple[str, str]:
 
 
 def _inside(folder: str) -> bool:
-    """Whether a folder is written as one of the project."""
+    """True if a folder is written as one of the project."""
     plain = posixpath.normpath(folder)
     return not (posixpath.isabs(plain) or plain.startswith("..") or re.match(r"[A-Za-z]:|~", plain))
 

@@ -164,7 +164,7 @@ class Study:
 
     @property
     def not_finite(self) -> bool:
-        """Whether the reference may hold NaN and infinities (``not_finite = True``)."""
+        """True if the reference may hold NaN and infinities (``not_finite = True``)."""
         return self._file.flag("not_finite")
 
     def reference(
@@ -177,7 +177,7 @@ class Study:
 
     @property
     def can_sample(self) -> bool:
-        """Whether study.py computes single outputs (``reference_at``)."""
+        """True if study.py computes single outputs (``reference_at``)."""
         return self._file.has("reference_at")
 
     def reference_at(

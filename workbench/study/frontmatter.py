@@ -74,7 +74,7 @@ def read_launch(
         if name in given:
             keys.fail(
                 f"{key}.{name}",
-                f"`{name}` has no meaning for a kernel in {'Triton' if triton else 'CUDA C++'}",
+                f"`{name}` does not apply to a kernel in {'Triton' if triton else 'CUDA C++'}",
                 "Triton decides it from num_warps, num_stages and the code."
                 if triton
                 else "It is for Triton's kernels; write block and, if need be, dynamic_shared.",
@@ -341,13 +341,13 @@ def read_tune(
             if name not in defines and not re.search(rf"\b{re.escape(name)}\b", code):
                 keys.fail(
                     key,
-                    f"`{name}` is no define, and the code does not use it",
+                    f"`{name}` is not a define, and the code does not use it",
                     did_you_mean(name, (*defines, *_OF_LAUNCH), "parameters"),
                 )
             for each in given:
                 read_define(keys, name, each, key)
                 if isinstance(each, int | float) and not abs(each) < 2**63:
-                    keys.fail(key, f"{each} is no value of `{name}`", f"Write {name} = [16, 32].")
+                    keys.fail(key, f"{each} is invalid for `{name}`", f"Write {name} = [16, 32].")
             values = tuple(given)
             own = defines.setdefault(name, read_define(keys, name, given[0], key))
         texts = [define_text(each) for each in values]
@@ -384,7 +384,7 @@ def _of_launch(keys: Keys, key: str, launches: tuple[LaunchSpec, ...]) -> str:
     if (name == "block") == triton:
         keys.fail(
             key,
-            f"`{name}` has no meaning for a kernel in {'Triton' if triton else 'CUDA C++'}",
+            f"`{name}` does not apply to a kernel in {'Triton' if triton else 'CUDA C++'}",
             "Tune num_warps, num_stages and constants of [defines]."
             if triton
             else "Tune block, and defines.",
@@ -408,7 +408,7 @@ def _launch_value(keys: Keys, key: str, given: object) -> TuneValue:
     whole = all(type(each) is int and 1 <= each <= 1024 for each in sizes)
     right = {"num_warps": (1, 2, 4, 8, 16, 32), "num_stages": range(1, 17)}.get(name)
     if not whole or not 1 <= len(sizes) <= 3 or (right is not None and given not in right):
-        keys.fail(key, f"{given!r} is no value of `{name}`", f"Each is {_OF_LAUNCH[name]}.")
+        keys.fail(key, f"{given!r} is not a value of `{name}`", f"Each is {_OF_LAUNCH[name]}.")
     return "x".join(map(str, sizes)) if name == "block" else int(str(given))
 
 
@@ -520,7 +520,7 @@ def _block(text: str, path: str, kind: Kind) -> _Header | None:
 
 
 def present(text: str, *, path: str, kind: Kind) -> bool:
-    """Whether the text starts with front matter.
+    """True if the text starts with front matter.
 
     Raises UsageError: the front matter is not closed, or a ``.py`` file is not Python.
     """
@@ -560,7 +560,7 @@ def _load(block: _Header, path: str) -> dict[str, Any]:
         quoted = _quoted(written[0]) if written else ""
         raise UsageError(
             f"{path}:{line}: not valid TOML: {message}{column}",
-            f"Expressions and names stand in quotes: {quoted}"
+            f"Write expressions and names in quotes: {quoted}"
             if quoted
             else "Correct the front matter; `workbench docs front-matter` shows every key.",
         ) from None
@@ -608,7 +608,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
             if key in table:
                 keys.fail(
                     key,
-                    f"`{key}` has no meaning in a .py version"
+                    f"`{key}` does not apply to a .py version"
                     + ("" if triton else " without [[launch]]"),
                     "Triton takes num_warps, num_stages in [[launch]], constants in [defines]."
                     if triton
@@ -671,7 +671,7 @@ def _check_image(keys: Keys, table: dict[str, object]) -> None:
         if key in table:
             keys.fail(
                 key,
-                f"`{key}` has no meaning beside `image`: nothing is compiled",
+                f"`{key}` does not apply with `image`: nothing is compiled",
                 "`workbench new` starts a version of the source, which has it.",
             )
 

@@ -91,7 +91,7 @@ def _statement_end(
 
 #: An integer, or an expression that gives one.
 Size = int | str
-#: What an argument of a launch may be.
+#: Types of a launch's scalar arguments.
 Scalar = int | float | str
 
 

@@ -131,7 +131,7 @@ def _check_copied(key: Key, study: Scope, buffer: str) -> None:
     """Refuse an array of what a kernel writes: it is copied once, before the first launch."""
     if buffer not in study.input_names:
         raise key.error(
-            f"`{buffer}` is no input, and an array is filled before the first launch",
+            f"`{buffer}` is not an input; arrays are filled before the first launch",
             'Write layout = "linear" for a texture over an output or a scratch buffer.',
         )
 
@@ -275,7 +275,7 @@ def defined_integers(version: Version) -> dict[str, int]:
 
 
 def is_float(text: str) -> bool:
-    """Whether it is a number with a point or an exponent, an infinity or a NaN."""
+    """True for a number with a point or an exponent, an infinity or a NaN."""
     return _FLOAT.match(text) is not None
 
 

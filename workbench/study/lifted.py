@@ -246,7 +246,7 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
     return data
 
 
-#: What helps where a folder is damaged.
+#: The hint for a damaged folder.
 AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift`."
 
 
@@ -334,7 +334,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
         named += each.files
     for name in named:
         if not _NAME.fullmatch(name) or name == RECORD or name not in hashes:
-            return f"{name!r} is no file of it"
+            return f"{name!r} is not one of its files"
     shape = (*launch.grid, *launch.block, *(launch.cluster or ()))
     if not all(1 <= n <= _MOST_DIMENSION for n in shape) or launch.dynamic_shared < 0:
         return "a launch that cannot be"

@@ -30,7 +30,7 @@ class KernelParameter:
 
     @property
     def writable(self) -> bool:
-        """Whether it is a pointer through which may be written."""
+        """True for a pointer to memory that the kernel may write."""
         return "*" in self.type and not re.search(r"\bconst\b[^*]*\*\s*(?:\w+\s*)?\Z", self.type)
 
 

@@ -536,7 +536,7 @@ def start_version(
             lifted = _continued(parent, _code(parent), defines, tables)
         elif defines:
             raise UsageError(
-                f"{parent.id} says by itself what its constants are",
+                f"{parent.id} defines its constants itself",
                 "Change them under [defines]; --define is for a lifted kernel in Triton.",
             )
         title = title or _("{name}, to be named").format(name=name)

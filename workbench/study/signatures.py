@@ -45,14 +45,14 @@ ELEMENTS, _FURTHER = (
     for table in ("elements", "further")
 )
 KNOWN: dict[str, str] = ELEMENTS | _FURTHER
-#: What NumPy makes where nothing else is said.
+#: NumPy's default types.
 _DEFAULTS = ("float64", "int64")
 _TENSOR_MAP_BYTES, _TEXTURE_BYTES, _WIDEST = 128, 8, 8
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)[^\[]*(?:\[(\d+)\])?\s*\Z")
 _POINTER = re.compile(r"(?:(?:const|volatile)\s+)*([\w ]+?)\s*(?:\bconst\s*)?\*[^*\[]*\Z")
 
 
-#: What a texture object is called in CUDA C++, and by the driver.
+#: Type names of a texture object in CUDA C++, and of the driver.
 _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 
 
@@ -250,7 +250,7 @@ def misread(
 
 
 def _mistaken(given: str, taken: str) -> bool:
-    """Whether that can hardly be meant. Several small integers may well be read as one."""
+    """True for a likely mistake of types. Several small integers may well be read as one."""
     if given not in ELEMENTS.values() or given == taken:
         return False
     floats = given.startswith("float") and taken.startswith("float")

@@ -13,6 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from workbench.counters import catalog
 from workbench.disk.limits import LOOKUPS, MIB, SOURCE, SOURCES, TotalLimit, read_regular
 from workbench.errors import DataError, UsageError, did_you_mean
 from workbench.model import SourceFile
@@ -133,7 +136,7 @@ def local_sources(
             places = [posixpath.dirname(path)] if mark == '"' else []
             wanted = [posixpath.normpath(posixpath.join(p, name)) for p in (*places, *folders)]
             candidate = next((each for each in wanted if each in found or there(each)), None)
-            # What a closed project cannot reach is refused unseen: whether it is there is not told.
+            # A closed project refuses paths outside of it, and does not say if they exist.
             if candidate is None and project.closed:
                 candidate = next(filter(climbs, wanted), None)
             if candidate is None or candidate in found:
@@ -146,7 +149,7 @@ def local_sources(
                 )
             if project.closed and not open_to_programs(_linked(project, candidate), folders):
                 raise UsageError(
-                    f"{where}, which a program may not have read",
+                    f"{where}, which client programs may not read",
                     "It may include files of kernels/, and of folders that -I in `flags` of a "
                     "version names which it did not write itself.",
                 )
@@ -214,12 +217,12 @@ def _counted(limit: TotalLimit, path: Path | str, size: int, shown: str) -> None
 
 
 def climbs(path: str) -> bool:
-    """Whether a normalized path leads out of the folder that it is relative to."""
+    """True if a normalized path leads out of the folder that it is relative to."""
     return posixpath.isabs(path) or path == ".." or path.startswith("../")
 
 
 def open_to_programs(path: str, folders: Iterable[str]) -> bool:
-    """Whether a program may have a file or folder of the project read.
+    """True if a client program may read a file or folder of the project.
 
     `path` is normalized, relative to the project's root; `folders` are open beside ``kernels``.
     """
@@ -432,8 +435,6 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
 
     What names one that is not there is broken as well, and so is what is its own ancestor.
     """
-    import msgspec
-
     names = {version.name: version.id for version in versions}
     ids = dict.fromkeys(version.id for version in versions)
     linked: dict[str, Version] = {}
@@ -461,7 +462,7 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
         first = cycle[0]
         error = UsageError(
             f"{place(linked[first], 'parent')}: a cycle of parents: {' → '.join([*cycle, first])}",
-            "A ladder has a first version: name an earlier one as parent.",
+            "Name an earlier version as parent: a ladder needs a first one.",
         )
         broken.update(dict.fromkeys(cycle, error))
         for version_id in cycle:
@@ -514,9 +515,9 @@ def _check_kernels(project: Project, version: Version) -> None:
 
 
 def _mentions(code: str, name: str) -> bool:
-    """Whether a name stands in code as a word; a pattern of each would have to be compiled.
+    """True if a name occurs in code as a word; faster than compiling a pattern for each name.
 
-    In code a mangled name is one of those that it is made of, each behind its length.
+    In code a mangled name is one of its parts, each of which follows its length.
     """
     if name.startswith("_Z"):
         return any(f"{len(each)}{each}" in name for each in kernel_names(code))
@@ -539,8 +540,6 @@ def _counter_ids() -> frozenset[str]:
 def _check_counters(version: Version) -> None:
     for index, expectation in enumerate(version.expectations):
         if expectation.counter not in _counter_ids():
-            from workbench.counters import catalog  # for what is wrong alone
-
             known = catalog()
             raise UsageError(
                 f"{place(version, f'expect[{index}].counter')}: unknown counter "

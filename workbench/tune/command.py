@@ -44,7 +44,7 @@ class Seconds(click.ParamType[float]):
         found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", str(value).strip())
         seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
         if not _LEAST_S <= seconds <= _MOST_S:
-            words = f"{value} is no time from 1s to 168h; write 90s, 5m or 1h"
+            words = f"{value}: not a duration between 1s and 168h; write 90s, 5m or 1h"
             raise click.BadParameter(words, ctx, param)
         return seconds
 
@@ -58,7 +58,7 @@ class Seconds(click.ParamType[float]):
     type=click.Choice(["auto", "gpu", "emulator"]),
     default="auto",
     show_default=True,
-    help="What runs the choices; the emulator ranks them by what it counts, and knows no times.",
+    help="Engine that runs the choices; the emulator ranks them by counts, without times.",
 )
 @click.option(
     "--budget",
@@ -69,13 +69,13 @@ class Seconds(click.ParamType[float]):
     metavar="TIME",
     help="Time for a version, compiling included.",
 )
-@click.option("--restart", is_flag=True, help="Begin anew, whatever is kept of earlier runs.")
+@click.option("--restart", is_flag=True, help="Begin anew, without the results of earlier runs.")
 @click.option(
     "--profile/--no-profile",
     "profiled",
     default=True,
     show_default=True,
-    help="Profile the winner and the runner-up, and tell by counters what lies between them.",
+    help="Profile the winner and the runner-up, and explain their difference by counters.",
 )
 @shared_run_options
 @format_option
@@ -92,10 +92,10 @@ def command(
 ) -> None:
     """Find the values of a version's parameters that make it fastest.
 
-    What may be chosen stands in the version's front matter, under [tune]. What does not compile,
-    does not fit or is wrong falls away on the CPU; the rest is timed on the GPU, and those that
-    may be the best in turns. Every trial is kept under profiles/ as it ends: a run that was
-    interrupted goes on where it stopped.
+    The version's front matter lists the choices, under [tune]. Those that do not compile, do not
+    fit or are wrong are dropped on the CPU; the rest is timed on the GPU, and likely winners in
+    turns. Every trial is kept under profiles/ as it ends: an interrupted run goes on where it
+    stopped.
     """
     progress = Progress()
 

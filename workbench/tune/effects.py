@@ -67,7 +67,7 @@ class ValueCost(Record, frozen=True):
 
 
 class Effect(Record, frozen=True):
-    """How much one parameter, or two together beyond each alone, move the time.
+    """The effect of one parameter, or of two together beyond each alone, on the time.
 
     `share` is the part (0-1) of the variance of the time's logarithm; None for what `why` says.
     """
@@ -109,9 +109,9 @@ class Cliff(Record, frozen=True):
 
 
 class WrongChoice(Record, frozen=True):
-    """What the winner of one problem costs on others: its time over the best one's there.
+    """The cost of one problem's winner on others: its time over the best one's there.
 
-    None where that choice was not timed.
+    A cost is None where that choice was not timed.
     """
 
     problem: str
@@ -243,7 +243,7 @@ class _Fit:
         return max(0.0, (gained - freedom * error) / (self._tss + error)), ""
 
     def _beyond_chance(self, small: _Model, large: _Model, gained: float) -> bool:
-        """Whether residuals of the smaller model in another order give less, as a rule."""
+        """True if the gain is larger than that of most random orders of the smaller's residuals."""
         random = np.random.default_rng(0)
         rest = self._y - small.basis @ (small.basis.T @ self._y)
         orders = np.stack([random.permutation(rest) for _ in range(_ORDERS)], axis=1)
@@ -349,7 +349,7 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
         if name in a and name in b and b[name] > a[name]
     }
     if local:
-        # What is spilled lies in the stack frame as well; where that grew by far more, arrays do.
+        # Spills are in the stack frame as well; if that grew by far more, it holds arrays.
         spilled = local.get("spill_bytes", 0.0)
         name = "stack_bytes" if local.get("stack_bytes", 0.0) > 2 * spilled else "spill_bytes"
         words, form = _TAKES["local memory" if name == "stack_bytes" else "spills"]
@@ -403,7 +403,7 @@ def _uneven(facts: Mapping[str, float]) -> float | None:
 
 
 def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
-    """Whether most of the wavefronts that came on are of bank conflicts."""
+    """True if most of the added wavefronts are of bank conflicts."""
     name, every = "shared_wavefronts_excess", "shared_wavefronts"
     return name in a and name in b and b[name] - a[name] >= 0.5 * (b[every] - a[every])
 

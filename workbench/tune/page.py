@@ -42,7 +42,7 @@ def render_tuned(path: str, ladder: Ladder, tuning: Tuning, head: Head) -> Rende
         heat=_heat(tuning, problem, found),
         cliffs=cliffs_sheet(tuning, problem),
         sizes=sizes_sheet(tuning) if len(tuning.winners) > 1 else None,
-        # How many choices came to what.
+        # The number of choices of each fate.
         fates=[(_(fate), became.count(fate)) for fate in FATES if fate in became],
     )
     return Rendered(html=render("tuned.html", path, view=view))

@@ -53,7 +53,7 @@ _BLOCKS = 8
 _SLOW_S, _SMALLEST = 1.5, 64
 #: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
 _ENOUGH_WARPS = 0.25
-#: What is kept of the counts.
+#: Counters that are kept.
 _COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", "instructions")
 #: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
@@ -292,7 +292,7 @@ def _meeting(counts: Counts) -> float:
 
     @cache
     def one(name: str) -> bool:
-        """Whether a register holds the same for all lanes, whenever it is read."""
+        """True if a register has one value in all lanes, whenever it is read."""
         made = makers[name]
         known = len(made) == 1 and (made[0].op not in _ANY or "param" in made[0].parts)
         return known and all(one(each) for each in made[0].reads)
@@ -321,12 +321,12 @@ def _number(launch: Launch, name: str) -> float | None:
 
 
 def untold(error: WorkbenchError) -> bool:
-    """Whether an error says nothing of a kernel: the emulator is too slow, or lacks something."""
+    """True if an error is not the kernel's: the emulator is too slow, or lacks a feature."""
     return isinstance(error, HangError | InconclusiveError | UsageError)
 
 
 def fate_of(error: WorkbenchError | None, check: Check | None) -> Fate:
-    """What becomes of a choice that ran with an error, or a result that was compared."""
+    """The fate of a choice whose run ended with an error, or with a compared result."""
     if isinstance(error, HangError):
         return "hung"
     return "wrong" if check is not None and not check.ok else "failed"

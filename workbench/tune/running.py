@@ -261,10 +261,10 @@ class Tuner:
                 else:
                     kept.append(each)
         if gone:
-            self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} fell away")
+            self._display.say(f"{name}: {gone} of {several(len(choices), 'choice')} were dropped")
         known = [each for each in kept if each.trial.estimate]
         known.sort(key=lambda each: each.trial.estimate or 0.0, reverse=True)
-        # What could not be counted keeps its place: nothing says that it is slower.
+        # Choices without counts keep their places: they may not be slower.
         return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
@@ -377,7 +377,7 @@ class Tuner:
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
             words = first_line(error) if error else "it gave no times"
-            self._display.say(f"note: the race was broken off, times alone stand: {words}")
+            self._display.say(f"note: timing in turns was stopped, single times are kept: {words}")
             return
         for sifted, raced in zip(field, result.raced, strict=True):
             trial = sifted.trial
@@ -482,7 +482,7 @@ def _a_round(space: Space) -> int:
 
 
 def _over(kept: Tuning, begun: TuningBegun, since: str) -> bool:
-    """Whether what is kept is what a run that was begun `since` then would come to."""
+    """True if the kept tuning ended complete, at or after `since`, for this space and problems."""
     ended = kept.stopped >= since and kept.ended in ("space", "converged", "budget")
     return ended and begun.goes_on(kept) and set(begun.problems) <= set(kept.problems)
 
@@ -501,7 +501,7 @@ def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> E
         engines = on_gpus(project, short)
         if len(engines) > 1:
             raise UsageError(
-                f"the GPUs are of {len(engines)} models, whose times nobody may compare",
+                f"the GPUs are of {len(engines)} models, whose times are not comparable",
                 "Use --gpus to name the GPUs of one model.",
             )
         return engines[0]
@@ -565,7 +565,7 @@ def profile_sides(runner: Experiment, version: Version, tuning: Tuning) -> None:
 
 
 def _profiled(runner: Experiment, candidate: Version, path: Path) -> bool:
-    """Whether a profile of a choice, as its sources are now, is kept."""
+    """True if a profile of a choice with its present sources is kept."""
     if not path.is_file():
         return False
     try:
@@ -585,7 +585,7 @@ class _Patience:
         self._best, self._vain = best, 0
 
     def over(self, best: float | None) -> bool:
-        """Whether the last ones, after which `best` stands, were too many of them."""
+        """True after too many rounds in a row without a gain."""
         known = self._best
         if best is not None and (known is None or best < known * (1 - _BETTER)):
             self._vain, self._best = 0, best

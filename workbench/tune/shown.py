@@ -24,14 +24,14 @@ _ENDED = {
     "interrupted": N_("it was interrupted; the same command goes on"),
     "failed": N_("it failed"),
 }
-#: What the emulator does not know: said under its table.
+#: The note under the emulator's table.
 _UNKNOWN = N_(
     "ranked by counts alone: the emulator knows no latency, no caches and no clocks, so neighbours "
     "in this order may change places on a GPU; `workbench tune --engine gpu` times them"
 )
 #: Cliffs that a table lists, and counters of a step besides those that its sentence names.
 _CLIFFS, _COUNTERS = 12, 6
-#: What is called otherwise where it stands alone: of the other name there is a number of.
+#: Name -> the name for use without a number.
 _APART = {"global sectors": N_("sectors of global memory")}
 
 

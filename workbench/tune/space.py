@@ -49,7 +49,7 @@ class Space:
         return self.size if self.size > _COUNTED else sum(1 for _ in self.every())
 
     def holds(self, values: Values) -> bool:
-        """Whether a choice is one of the space: it meets `requires`.
+        """True if a choice belongs to the space: it meets `requires`.
 
         Raises:
             UsageError: the expression has no value, at its line.

@@ -47,8 +47,6 @@ from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
-from workbench.counters import Missing
-from workbench.gpus import chip_for
 from workbench.model import Profile, Record
 
 #: A warp state (or kernel) that moved by less than this part of the longer time is not told.
@@ -83,20 +81,19 @@ class StallMove(Record, frozen=True):
 
     @property
     def delta_s(self) -> float:
-        """What was added (negative: relieved)."""
+        """The time that was added (negative: saved)."""
         return self.new_s - self.old_s
 
 
 class Cause(Record, frozen=True):
-    """Why a step took the time that it took. `proofs` come best first, and may be none.
+    """The cause of a step's change of time. `proofs` come best first, and may be empty.
 
-    `kernel` is the one of several that all of it is said of: see `changed_most`. `stalls` are the
-    warp states that moved with the time or against it, the most first;
-    `limit_old` and `limit_new` what limited either side. `active` is the part of the time (0-1)
-    that SMs were active on both sides; `room` are the resources that changed how many blocks fit
-    on an SM.
-    `doubts` say why the two did not do the same, where they did not; `broken` why a side's report
-    cannot be right, of which nothing else is said then.
+    `kernel` is the one of several that all fields speak of: see `changed_most`. `stalls` are the
+    warp states that moved with the time or against it, the most first; `limit_old` and `limit_new`
+    are the limits of both sides. `active` is the part of the time (0-1) that SMs were active on
+    both sides; `room` are the resources that changed the number of blocks that fit on an SM.
+    `doubts` are reasons to think that the two did not do the same work. `broken` says why a side's
+    report cannot be right; then all else is empty.
     """
 
     proofs: tuple[Proof, ...]
@@ -111,12 +108,12 @@ class Cause(Record, frozen=True):
 
     @property
     def other_work(self) -> bool:
-        """Whether it is certain that the two did not do the same; in fewer bits it is the same."""
+        """True if the two certainly did not do the same work; fewer bits are the same work."""
         return any(doubt.certain and doubt.kind != "precision" for doubt in self.doubts)
 
     @property
     def more(self) -> str | None:
-        """How much more there is to do, or "", where neither side is the faster one; else None."""
+        """The additional work, or "", where neither side is the faster one; else None."""
         return max((x.more for x in self.doubts if x.unlike), key=bool, default=None)
 
 
@@ -141,7 +138,8 @@ def find_cause(
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
-    hypotheses, room = rank(comparison, *sides), _room(comparison, occupancy)
+    unfilled, hypotheses = _unfilled(comparison), rank(comparison, *sides)
+    room = _room(comparison, occupancy, unfilled=unfilled)
 
     def place(counter: Delta, way: str) -> Origin:
         at = attribution, time, occupancy
@@ -157,7 +155,7 @@ def find_cause(
         told = delta_of(comparison, h, sides)
         where = place(told, h.way)
         beside = None
-        if h.way == "occupancy" and _unfilled(comparison):
+        if h.way == "occupancy" and unfilled:
             where, beside = Origin(link="launch"), comparison["waves"] if room else None
         elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
@@ -212,9 +210,9 @@ def changed_most(comparison: Comparison) -> KernelChange | None:
 def _limits(
     sides: tuple[Profile, Profile], kernels: Sequence[KernelChange], changed: KernelChange | None
 ) -> tuple[Limit | None, Limit | None]:
-    """What limits the kernel that changed most, else the one that takes most of the new time.
+    """The limits of the kernel that changed most, else of the one with most of the new time.
 
-    Where there are others beside it, the words say which one it is.
+    If a side has several kernels, the words name it.
     """
     there = [kernel for kernel in kernels if kernel.samples[1]]
     spent = [(kernel.new_s or 0.0) * kernel.samples[1] for kernel in there]
@@ -233,7 +231,7 @@ def _limits(
 
 
 def _free(counter: Delta, scale: Scale) -> bool:
-    """Whether it is sectors that the chip would pass in next to none of the time that changed."""
+    """True for sectors that the chip moves in a negligible part of the change of time."""
     taken = over(scale.seconds(counter.id, counter.delta or 0.0), minus(scale.new_s, scale.old_s))
     return counter.unit == "sector" and taken is not None and abs(taken) < _SECTORS
 
@@ -241,15 +239,15 @@ def _free(counter: Delta, scale: Scale) -> bool:
 #: Sectors whose change takes less than this part of the change of the time moved none of it.
 _SECTORS = 0.01
 
-#: What occupancy hides explains as much as it from this part of its score on.
+#: A proof with this part of occupancy's score explains as much as occupancy does.
 _AS_MUCH = 0.8
 
 
 def _hidden(proofs: Sequence[Proof]) -> Proof | None:
-    """What explains as much as occupancy, where that comes first.
+    """The proof that explains as much as occupancy, if occupancy comes first.
 
-    More warps hide any wait and any work. A wait that an edit changed says which it was; so do
-    counts, of instructions and of another kind together.
+    More warps hide any wait and any work. A wait that an edit changed names the one that they hid;
+    so do counts of instructions and of another kind together.
     """
     if len(proofs) < 2 or proofs[0].way != "occupancy":
         return None
@@ -334,33 +332,33 @@ def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
     return (sectors, each) if each.moved else (most, most)
 
 
-#: What decides how many blocks fit on an SM, with the cause that it is of.
+#: Counters that decide how many blocks fit on an SM -> the cause that each belongs to.
 _ROOM = {
     "registers": "registers",
     "threads_per_block": "block size",
     "static_shared": "shared memory",
     "dynamic_shared": "shared memory",
 }
-
-
 #: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
 _UNFILLED = 0.75
 
 
 def _unfilled(comparison: Comparison) -> bool:
-    """Whether the grid has fewer blocks than fit on the SMs, on both sides."""
+    """True if the grid has fewer blocks than fit on the SMs, on both sides."""
     fit, occupied = comparison["theoretical_occupancy"], comparison["achieved_occupancy"]
     pairs = ((occupied.old, fit.old), (occupied.new, fit.new))
     return all(some and most and some <= _UNFILLED * most for some, most in pairs)
 
 
-def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
-    """What moved occupancy its way; what only changed beside it is no reason of it."""
+def _room(
+    comparison: Comparison, occupancy: Sequence[OccupancySplit], *, unfilled: bool
+) -> tuple[Delta, ...]:
+    """The resources that moved occupancy in its direction."""
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:
         return moved
-    if _unfilled(comparison):  # as many blocks as before, of another size
+    if unfilled:  # as many blocks as before, of another size
         return tuple(x for x in moved if x.id == "threads_per_block" and (x.delta or 0) * way > 0)
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
@@ -370,14 +368,8 @@ def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[
 
 
 def _side(profile: Profile) -> Behaviour:
-    values = {
-        name: float(found.value)
-        for name, found in combine(profile).items()
-        if not isinstance(found, Missing)
-    }
-    chip = chip_for(profile.device)
-    values["sms"] = float(profile.device.sms or (chip.sms if chip is not None else 0))
-    side = behaviour_of(values, state_seconds(profile), main_launch(profile))
+    counted, waits = combine(profile), state_seconds(profile)
+    side = behaviour_of(counted, profile.device, waits, main_launch(profile))
     return structs.replace(side, works=works_of(profile))
 
 
@@ -419,7 +411,7 @@ def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
 
 #: Pipes that do arithmetic: how full one is times its time is the work that it did.
 _PIPES = {r.id: r.counter for r in RESOURCES if r.id in ("tensor", "fma", "alu", "xu", "fp64")}
-#: How many blocks there are, in CUDA and in Triton.
+#: Names of the grid's size, in CUDA and in Triton.
 _GRID = frozenset({"gridDim", "num_programs"})
 #: Most hunks that are named.
 _STEPS = 3
@@ -436,9 +428,9 @@ def beside_of(
     place: Callable[[Delta, str], Origin],
     sides: tuple[Behaviour, Behaviour],
 ) -> Delta | None:
-    """What a wait held up: memory that moved as many bytes, else a pipe with as much to do.
+    """The work that a wait held up: memory that moved as many bytes, else a pipe with equal work.
 
-    Before the pipe comes the count that went with the wait at the same hunks.
+    A count that went with the wait at the same hunks comes before the pipe.
     """
     if (memory := _memory(comparison, wait)) is not None:
         return memory
@@ -446,7 +438,7 @@ def beside_of(
     return found if found is not None else _pipe(comparison, wait, sides)
 
 
-#: How busy device memory was: from this share (%) on its bytes are what there is to do.
+#: Counter of device memory's share of peak; from this share (%) on its bytes are the work.
 MEMORY, _BUSY = "dram_throughput", 50.0
 
 
@@ -463,18 +455,18 @@ def _memory(comparison: Comparison, wait: Hypothesis) -> Delta | None:
 
 
 def is_pipe(delta: Delta) -> bool:
-    """Whether what stands beside a wait is a unit's share and no count."""
+    """True if the counter beside a wait is a unit's share, not a count."""
     return delta.id == MEMORY or delta.id in _PIPES.values()
 
 
 def place_of_wait(
     comparison: Comparison, wait: Hypothesis, where: Origin, attribution: Attribution, new: Profile
 ) -> Origin:
-    """Where a wait was made.
+    """The origin of a wait.
 
-    Blocks that stay begin and end less often: where the grid came in waves and a hunk lets it step
-    through its work, what was waited for in between is the launch's and that hunk's. A wait that
-    no hunk made is that of a changed order, if one changed.
+    Persistent blocks begin and end less often. If the grid came in waves, and a hunk makes blocks
+    loop over their work, the waits between blocks belong to the launch and that hunk. A wait
+    without a hunk belongs to a changed order, if one changed.
     """
     if stays(comparison) and (hunks := _steps(attribution, new)):
         return Origin(link="launch", hunks=hunks)
@@ -492,7 +484,7 @@ def waves_of(comparison: Comparison) -> Delta | None:
 
 
 def stays(comparison: Comparison) -> bool:
-    """Whether blocks came in waves, and fewer of them of the same size run all at once."""
+    """True if blocks came in waves, and now fewer of the same size run all at once."""
     waves, blocks = comparison["waves"], comparison["blocks"]
     fewer = bool(blocks.old and blocks.new and blocks.new < blocks.old)
     at_once = bool(waves.old and waves.new and waves.new <= 1.0 < waves.old)
@@ -560,7 +552,7 @@ def _pipe(
 
 
 def held_nothing_up(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> bool:
-    """Whether no wait can be a cause: a full pipe did the same work, and stayed as full."""
+    """True if no wait can be a cause: a full pipe did the same work, and stayed as full."""
     share = _worked(comparison, sides)
     if share is None or share.old is None or share.new is None:
         return False

@@ -1,4 +1,4 @@
-"""Which counter explains a change of time: every candidate with the time that it can explain.
+"""Candidates for the cause of a change of time, each with the time that it can explain.
 
 A count matters as much as the kernel depended on what it loads. So each hypothesis asks what
 part `a` of the slower side's time was bound to a resource, and what the count's change would
@@ -6,9 +6,9 @@ make of it: a load that falls to the ratio f leaves 1 - a·(1 - f) of the time (
 and one that rises is the same seen from the other side. The part `a` is, of two readings, the
 larger one:
 
-* how full the resource was: a unit near its peak binds all of the time, one that is half idle
-  little or none (the ramps stand where each counter's part is taken);
-* how many of the warps' cycles were spent waiting in the states that the resource makes.
+* the resource's use: a unit near its peak binds all of the time, a half idle one binds little
+  or none (the ramps are where each counter's part is taken);
+* the share of the warps' cycles that they waited in states that the resource causes.
 
 The logarithm of that is compared with the logarithm of what happened. A hypothesis that says
 the opposite explains nothing; one that says far more than happened needs another effect to
@@ -22,13 +22,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
+from workbench.analysis.aggregate import Combined
 from workbench.analysis.cause.works import UNITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.analysis.optional import Maybe, growth, largest, minus, over, plus, times, total
-from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
+from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE, Missing, Reading
+from workbench.gpus import chip_for
 from workbench.language import _
-from workbench.model import Launch, Record
+from workbench.model import Device, Launch, Record
 
 #: A unit that limits both sides is named for its work where that explains this part of the best.
 _LEADS = 0.5
@@ -39,7 +41,7 @@ _WORKS = frozenset(
 _SHARED = frozenset({"mio_throttle", "short_scoreboard"})
 _QUEUES = frozenset({"lg_throttle", "tex_throttle"})
 _LATENCY = frozenset({"long_scoreboard", "drain_stall", "membar"})
-#: Which states the users of a count wait in.
+#: Count -> the states in which warps wait that do the counted work.
 WAITS = {
     "shared_wavefronts": ("mio_throttle", "short_scoreboard"),
     "shared_accesses": ("mio_throttle", "short_scoreboard"),
@@ -62,7 +64,7 @@ _BY_SHARED = 0.8
 _DRIVES = 0.9
 #: A logarithm below this is no change (1%): two captures of one kernel differ by as much.
 QUIET = 0.01
-#: What explains less than this part of the change is no explanation.
+#: The least part of the change that an explanation must explain.
 LEAST = 0.05
 #: A wait is named as its own proof only where no count explains half as much as it fell.
 _WAIT_AGAINST_COUNT = 0.5
@@ -72,7 +74,7 @@ _WAIT_IS = 0.6
 _IDLE = 1.0
 #: A logarithm: a count rose by half, or fell by a third.
 HALF = 0.4
-#: How much is taken off the belief in a prediction for each factor of e that it overshoots.
+#: The belief in a prediction falls by this for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 
 
@@ -97,12 +99,12 @@ _HAND_OVER = "USETMAXREG"
 
 
 class Behaviour(Record, frozen=True):
-    """What is known of one version: counters' values, seconds by warp state, busy resources.
+    """The behaviour of one version: counters' values, seconds by warp state, busy resources.
 
     `waits` is None where no warp state was counted; `works` are those of `works_of`.
 
-    `roles`: its warps have work of different kinds, as those do that hand registers to others.
-    `running`: how long its SMs were active.
+    `roles`: its warps have work of different kinds, like warps that hand registers to others.
+    `running`: the time that its SMs were active.
     """
 
     values: Mapping[str, float]
@@ -142,12 +144,20 @@ class Behaviour(Record, frozen=True):
 
 
 def behaviour_of(
-    values: Mapping[str, float], waits: Mapping[str, float] | None, launch: Launch | None
+    counted: Mapping[str, Combined | Reading | Missing],
+    device: Device,
+    waits: Mapping[str, float] | None,
+    launch: Launch | None,
 ) -> Behaviour:
     """A side; `launch` is the one whose resources (and SMs) are looked at."""
-    busy: dict[str, Load] = {}
-    for load in loads(launch) if launch is not None else ():
-        busy[load.resource.id] = load
+    values = {
+        name: float(found.value)
+        for name, found in counted.items()
+        if not isinstance(found, Missing)
+    }
+    chip = chip_for(device)
+    values["sms"] = float(device.sms or (chip.sms if chip is not None else 0))
+    busy: dict[str, Load] = {load.resource.id: load for load in (loads(launch) if launch else ())}
     texts = launch.instructions.text if launch is not None else ()
     roles = any(_HAND_OVER in text for text in texts)
     return Behaviour(
@@ -183,7 +193,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     ]
     counts = change
     if comparison.profiler_alone and comparison["cycles"].old:
-        # What cycles do not show of it is the clock of the profiler's runs.
+        # The part that cycles do not show is the clock of the profiler's runs.
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
     # A unit's machine code is no counter, and has no bound.
@@ -205,7 +215,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         if score >= LEAST and (one.way == "wait" or not slight):
             kept.append(structs.replace(one, score=score))
     if not kept:
-        # What code does to itself counts where nothing else does: how its instructions are laid.
+        # The layout of its instructions counts only where nothing else does.
         kept = [
             Hypothesis(counter=c, way="wait", effect=effect, score=score)
             for c, __, effect in _waits(
@@ -217,7 +227,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
             )
             if (score := _believed(effect, counts)) >= LEAST
         ] or _along(parts, counts)
-    # Where one unit limits both sides, what it had to do comes before what others had.
+    # Where one unit limits both sides, its work comes before the work of others.
     lead = _LEADS * max((h.score for h in kept), default=0.0)
     first = next(
         (h for h in kept if (h.way, h.counter) == ("work", full) and h.score >= lead), None
@@ -234,9 +244,9 @@ def _full(old: Behaviour, new: Behaviour) -> str:
 
 
 def agreed(comparison: Comparison) -> bool:
-    """Whether a time below `QUIET` moved, and moved the same way under the profiler.
+    """True if a change of time below `QUIET` has the same direction under the profiler.
 
-    Of so little no count is a cause; a wait may be, where a pipe says as a third that it was held
+    No count is the cause of so small a change. A wait may be, if a pipe confirms that it was held
     up with the same work.
     """
     time, inside = comparison.time, comparison["duration"]
@@ -296,7 +306,7 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         delta = comparison[counter]
         if delta.delta is not None and delta.moved and counter != echo:
             slower = old if delta.delta < 0 else new
-            # What the launch itself takes follows no count.
+            # The time of the launch itself follows no count.
             out.append((delta, times(slower.running.busiest, part(slower))))
     return out
 
@@ -321,9 +331,9 @@ def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothes
 
 
 def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) -> list[_Found]:
-    """What units did, by their shares of peak, where no count says it: also from or to nothing.
+    """The work of units without a count, by their shares of peak: also from or to zero.
 
-    One that limits both sides (`full`) binds as much of the time as it is busy, if no more.
+    A unit that limits both sides (`full`) binds at least as much of the time as it is busy.
     """
     out: list[_Found] = []
     for name, unit in UNITS.items():
@@ -356,11 +366,11 @@ def _echo(comparison: Comparison) -> str:
 
 
 def _fullest(side: Behaviour, but: frozenset[str]) -> float:
-    """How full (0-1) the fullest unit is, some left out; the L2's share is a maximum of many."""
+    """The use (0-1) of the fullest unit, without `but`, and without L2: its share is a maximum."""
     left_out = but | {"l2", "lsu"}
     shares = [load.active for name, load in side.busy.items() if name not in left_out]
     fullest = _ramp(largest(*shares), 60, 85)
-    # Where no unit was looked at, none is known to be full.
+    # Without a measured unit, none is known to be full.
     return 0.0 if fullest is None else fullest
 
 

@@ -1,4 +1,4 @@
-"""Where a counter's change was made: the hunk, the launch, or code that nobody edited.
+"""The place of a counter's change: the hunk, the launch, or unedited code.
 
 A hunk's amount is the net of its own lines and of those that it is linked to by a symbol, so
 that code which only moved from one hunk to another is no cause in either.
@@ -44,7 +44,7 @@ _LINES = {
     "dram_bytes": ("global_sectors", "bulk_loads"),
     "tensor_utilization": ("products",),
 }
-#: What stands for a kind where the machine code cannot be read.
+#: Kind -> the counter that replaces it where the machine code cannot be read.
 _WHOLE = {
     "load_tags": "l1_tag_requests",
     "store_tags": "l1_tag_requests",
@@ -55,11 +55,11 @@ _WHOLE = {
 _BESIDE = 0.5
 #: Amounts of opposite sign whose sum is less than this part of the larger one are one move.
 _CANCEL = 0.15
-#: What took over this part of a hunk's amount is named beside it.
+#: A hunk that took over this part of another's amount is named beside it.
 _TAKEN = 0.25
 #: Most hunks that one proposition names.
 _MOST = 3
-#: What hunks must make up of a change to be named; below, nobody edited what changed.
+#: The least part of a change for hunks to be named; below it, unedited code changed.
 _EDITED = 0.2
 
 
@@ -76,16 +76,16 @@ class Dealt(Record, frozen=True):
 
 
 class Origin(Record, frozen=True):
-    """Where a counter moved.
+    """The place where a counter moved.
 
     `share` is the hunks' part of its change (0-1), None if unknown. `by` says how the hunks are
-    known: the counter's own ``lines``, the ``time`` that is linked to them, that there is but
-    this ``one`` edit, that what warps do to wait for one another changed there (``order``), or
-    that they bound registers (``bounds``); of all but lines nothing ties the counter to them.
-    `lost` and `gained` are hunks of which the latter took over what the former had of it, which
-    was more than all of the change. `launch` is the part of a changed launch, where it is more
-    than theirs. `called` is another hunk, which calls the functions that have most of it, and
-    `dealt` says where its lines only follow the number of threads.
+    known: by the counter's own ``lines``, by the ``time`` that is linked to them, as the only
+    edit (``one``), by changed synchronization of warps there (``order``), or as bounds of
+    registers (``bounds``); only ``lines`` ties the counter to the hunks directly.
+    `gained` are hunks that took over the amount of the hunks in `lost`, which was more than all
+    of the change. `launch` is the part of a changed launch, if it is larger than the hunks'.
+    `called` is another hunk, which calls the functions that have most of it. `dealt` is set where
+    its lines only follow the number of threads.
     """
 
     link: Link
@@ -114,12 +114,11 @@ def place_of(
     known: bool = True,
     change: Number | None = None,
 ) -> Origin:
-    """Where a hypothesis' counter moved.
+    """The place where a hypothesis' counter moved.
 
-    `way` is what the hypothesis speaks of, `attribution` the split of the line counters, `time`
+    `way` is the subject of the hypothesis, `attribution` the split of the line counters, `time`
     that of the duration, `occupancy` has its causes, kernel by kernel. `known`: both sources' text
-    is known. `change` is what the
-    counter moved by: lines that moved the other way do not stand for it.
+    is known. `change` is the counter's change: lines that moved the other way do not explain it.
     """
     if not known:
         return Origin(link="source unknown")
@@ -142,7 +141,7 @@ def place_of(
     for split in moved:
         found = _largest(_by_hunk(split), float(split.delta))
         if found is not None:
-            # How much a copy brings is not known: of reads, its part is not its part of copies.
+            # A copy's bytes are unknown: its part of reads is not its part of copies.
             if split is attribution.kinds.get("bulk_loads"):
                 return structs.replace(found, share=None)
             found = structs.replace(found, called=_called(split, found.hunks))
@@ -164,7 +163,7 @@ def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found.difference(hunks)) if len(found) == 1 else ()
 
 
-#: What warps themselves do; of what caches and memory move, threads share.
+#: Counts of the warps' own work; threads share the amounts that caches and memory move.
 _BY_WARPS = frozenset(
     {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests"}
 )
@@ -179,11 +178,10 @@ _ONE = 0.05
 def dealt_in(
     counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
 ) -> Dealt | None:
-    """What set the number of threads, where a count went with it and not with what each does.
+    """The constant that set the number of threads, if a count followed that number alone.
 
-    That is a constant of the source, or of the command line, that was multiplied by what the
-    threads or blocks were divided by (of tiles half as large there are twice as many), and that
-    the front matter writes the launch with.
+    A constant of the source or the command line changed by the inverse of the factor of threads or
+    blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
     """
     threads, blocks = (
         growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
@@ -253,7 +251,7 @@ def _split(attribution: Attribution, counter: str) -> CounterSplit | None:
     return next((s for s in attribution.counters if s.id == counter), None)
 
 
-#: What hunks have of an amount, alone or (several numbers) together.
+#: Hunks, one or several together -> their part of an amount.
 _Amounts = dict[tuple[int, ...], float]
 
 
@@ -266,7 +264,7 @@ def _by_hunk(split: CounterSplit) -> _Amounts:
 
 
 def _each(amounts: _Amounts) -> dict[int, float]:
-    """What may be each hunk's: its own, and an equal part of what it shares with others."""
+    """The possible amount of each hunk: its own, and an equal part of each shared amount."""
     out: dict[int, float] = defaultdict(float)
     for hunks, amount in amounts.items():
         for hunk in hunks:
@@ -307,11 +305,11 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
     most = abs(along[order[0]])
     chosen = [hunk for hunks in order if abs(along[hunks]) >= _BESIDE * most for hunk in hunks]
     if len(chosen) == 1:
-        # What it gave up went on elsewhere, at less cost: both places are the edit.
+        # The work that it gave up went on elsewhere, at less cost: both places are the edit.
         other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
         chosen += [hunk for hunks in other for hunk in hunks]
     chosen = chosen[:_MOST]
-    # What is shared with a hunk that is not named is not the named ones'.
+    # Amounts shared with a hunk that is not named are not the named ones'.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
     known = _EDITED <= share <= 1
     swapped = _swapped(each, moves, change, chosen)
@@ -362,8 +360,8 @@ def _of_wait(state: str, time: TimeSplit | None) -> Origin:
     return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
 
 
-#: What a wait is for, and what warps do to make it: those that wait at a block's barrier come
-#: late from an mbarrier too.
+#: State -> the synchronization that causes it: warps that wait at a block's barrier may also
+#: come late from an mbarrier.
 _ORDERS = {"barrier_stall": ("barriers", "arrivals"), "long_scoreboard": ("arrivals",)}
 
 

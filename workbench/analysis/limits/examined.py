@@ -21,7 +21,7 @@ from workbench.analysis.limits.limit import FULL, breakdown, loads, sampled_line
 from workbench.analysis.limits.memory import access_of
 from workbench.analysis.misread import is_misread
 from workbench.analysis.optional import Maybe, largest, over, times
-from workbench.counters import PTX, Missing, catalog, line_metric
+from workbench.counters import PTX, catalog, line_metric
 from workbench.gpus import LINE_BYTES, SECTOR_BYTES, Chip, chip_for
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number
@@ -95,10 +95,10 @@ def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | Non
 
 
 class Touched(NamedTuple):
-    """What requests touch of global memory: sectors, and lines of 128 bytes.
+    """The parts of global memory that requests touch: sectors, and lines of 128 bytes.
 
-    Each line is a tag that the L1 looks up, and of a store a request of the L2 as well, however
-    few of its sectors are meant.
+    Each line is a tag that the L1 looks up, and for a store also a request to the L2, however
+    few of its sectors are used.
     """
 
     sectors: float = 0.0
@@ -106,12 +106,12 @@ class Touched(NamedTuple):
 
 
 def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
-    """What some accesses touch (all, if none is named), and the least that would do.
+    """The sectors and lines that some accesses touch (by default all), and the least that suffices.
 
-    That is the ideal of their sectors, and a line for each request, or for the sectors that one
-    holds. Nothing where it is not known by instruction. Where half of the sectors or more are
-    meant, as of what begins within a line or fills rows of a tile, as large a part of the lines
-    is; where ncu misreads how many are, all are.
+    The least is the ideal of their sectors, and a line for each request, or for the sectors that
+    one holds. Both are zero where instructions have no counts. If half of the sectors or more are
+    used, as in accesses that begin within a line or fill rows of a tile, the same part of the
+    lines is; if ncu misreads their number, all lines are.
     """
     table = launch.instructions
     names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
@@ -166,12 +166,10 @@ def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
     return out
 
 
-#: What could save less than this part of the time is no experiment.
+#: The least part of the time that an experiment must be able to save.
 LEAST = 0.05
 #: A way must be able to save this part of what it removes.
 _MOSTLY = 0.5
-
-
 #: A part (0-1) of something, with its words.
 Share = tuple[float, str]
 
@@ -183,23 +181,17 @@ class Examined:
         self.launch = launch
         self.chip: Chip | None = chip_for(device)
         self.mix = Mix(launch)
-        values = {
-            name: float(found.value)
-            for name, found in readings_of(launch).items()
-            if not isinstance(found, Missing)
-        }
-        values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
         found = breakdown(launch)
         waits = dict.fromkeys(found.counted, 0.0)
         waits.update((share.state.id, share.share) for share in found.shares)
-        self.side: Behaviour = behaviour_of(values, waits or None, launch)
+        self.side: Behaviour = behaviour_of(readings_of(launch), device, waits or None, launch)
 
     def busy(self, resource: str) -> Maybe:
-        """How busy (0-1) a resource was."""
+        """The use (0-1) of a resource."""
         return over(self.side.share(resource), 100.0)
 
     def full(self, *resources: str) -> bool:
-        """Whether one of some units is known to be that near its peak."""
+        """True if one of these units is known to be near its peak."""
         share = largest(*(self.side.share(resource) for resource in resources))
         return share is not None and share >= FULL
 
@@ -261,7 +253,7 @@ def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]
     product = part[0] * went[0]
     title, busy = seen.rest(stays)
     saves = min(product, 1.0 - busy)
-    # Where most of it remains for a unit that stays, it was that unit that warps waited for.
+    # If most of it remains for a unit that stays, warps waited for that unit.
     if saves < max(LEAST, _MOSTLY * product):
         return None
     words = [text for text in (part[1], went[1]) if text]

@@ -1,4 +1,4 @@
-"""What limits a kernel now, and how much faster each thing that one can try could make it.
+"""The limit of a kernel now, and a bound on the gain of each experiment.
 
 A `Way` is an experiment with a bound: the part of the time that is spent on what it removes,
 read from peaks, excess and waits, and never more than what busier units leave. `panel_of` finds
@@ -43,13 +43,12 @@ from workbench.analysis.limits.limit import (
 )
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
 from workbench.analysis.plausible import broken
-from workbench.counters import Counter
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE
 from workbench.language import _
 from workbench.model import Device, Launch, LineKey, Profile, Record
 from workbench.units import quantity
 
-#: What can be tried.
+#: Kinds of experiments.
 Kind = Literal[
     "coalesce", "conflicts", "wide", "spills", "lanes", "grid", "launch", "occupancy", "overlap",
     "barriers", "instructions", "reuse", "tensor", "traffic",
@@ -79,7 +78,7 @@ class Way(Record, frozen=True, kw_only=False):
 
     @property
     def rank(self) -> float:
-        """What it can save for its effort."""
+        """Its possible saving per effort."""
         return self.saves / self.effort
 
 
@@ -98,22 +97,17 @@ class Panel(Record, frozen=True):
 
     @property
     def waited(self) -> str:
-        """What the hottest line waited for most: ``64.0% of them in MIO throttle stalls``."""
-        stall = waited_most(self.hot) if self.hot is not None else None
-        if stall is None:
+        """The main wait of the hottest line: ``64.0% of them in MIO throttle stalls``."""
+        if self.hot is None or not self.hot.stalls:
             return ""
+        state, part = self.hot.stalls[0]
         return _("{stall_1} of them in {id}").format(
-            stall_1=quantity(100.0 * stall[1], "%"), id=stall_words(stall[0].id)
+            stall_1=quantity(100.0 * part, "%"), id=stall_words(state.id)
         )
 
 
 def made(
-    kind: Kind,
-    found: Share | None,
-    words: str,
-    effort: int,
-    counter: str,
-    line: LineKey | None,
+    kind: Kind, found: Share | None, words: str, effort: int, counter: str, line: LineKey | None
 ) -> Way | None:
     """The way of a bound and its arithmetic; None where there is none."""
     return Way(kind, words, *found, effort, counter, line) if found is not None else None
@@ -301,7 +295,7 @@ def _barriers(seen: Examined) -> Way | None:
 
 def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
-    # Where a unit is full, more warps only queue for it; without a whole wave there are none.
+    # More warps only queue for a full unit; without a whole wave there are no more warps.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
     waves = seen.side.value("waves")
     if full or possible is None or not 0 < possible <= _FEW_WARPS or waves is None or waves < 1:
@@ -409,16 +403,14 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
     _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
-
-
-#: What grows where an advice was followed; of all others it falls.
+#: Kinds whose quantity grows where the advice was followed; all others' falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
 #: An advice was followed where its own quantity moved by this part of it or more.
 _MOVED = 0.02
 
 
 def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
-    """What each kind of way is to move, by its kind and counter."""
+    """The quantity that each kind of way should move, by kind and counter."""
     side, mix, runs = seen.side, seen.mix, seen.side.running
     seconds = side.value("duration")
     loads = sum(mix.issued[f"{where} load"] for where in ("shared", "global"))
@@ -445,7 +437,7 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
 
 
 def moved(way: Way, old: Panel, new: Panel) -> bool:
-    """Whether what a way is to move went its way; not where a side does not know it."""
+    """True if a way's quantity moved in its direction; False where a side does not know it."""
     before, after = (panel.amounts.get((way.kind, way.counter)) for panel in (old, new))
     change = minus(after, before)
     if before is None or change is None:
@@ -491,11 +483,6 @@ def _panel(launch: Launch, device: Device) -> Panel:
     )
 
 
-def waited_most(line: HotLine) -> tuple[Counter, float] | None:
-    """The wait that most of a line's samples are of, with its part (0-1) of them."""
-    return line.stalls[0] if line.stalls else None
-
-
 def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
     """Path and text of a source line; "" for what the profile does not hold."""
     file, number = key
@@ -529,7 +516,7 @@ def statement_at(profile: Profile, key: LineKey) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a statement that began on this line, or above, goes on below."""
+    """True if a statement that began on this line, or above, goes on below."""
     code = line.split("//")[0].rstrip()
     return bool(code) and not code.startswith("#") and code[-1] not in ";{}:"
 

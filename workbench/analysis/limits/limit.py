@@ -1,4 +1,4 @@
-"""What limits a kernel: the resource nearest its peak, or the wait that none of them explains.
+"""The limit of a kernel: the resource nearest its peak, or the wait that no resource explains.
 
 A resource's share is ncu's own percentage of a unit's peak rate. Units of the SM are counted over
 the cycles in which the SM was active, so that a grid that ends unevenly does not hide that they
@@ -42,7 +42,7 @@ SAMPLES = "warp_samples"
 #: (``wgmma.wait_group``) in the same state.
 BARRIER = "barrier_stall"
 
-#: What a warp did in the states that are no stalls.
+#: States that are not stalls -> the warp's activity in them.
 _WELL_WORDS = {"selected": N_("issuing"), "not_selected": N_("ready")}
 
 
@@ -70,7 +70,7 @@ class Share(Record, frozen=True):
 
     @property
     def stalled(self) -> bool:
-        """Whether the warp waited; in the two other states it issued, or was ready to."""
+        """True if the warp waited; in the two other states it issued, or was ready to."""
         return self.state.id not in WELL
 
     @property
@@ -311,7 +311,7 @@ class Running(Record, frozen=True):
 
     @property
     def short(self) -> bool:
-        """Whether the launch itself takes more of the time than blocks leave idle."""
+        """True if the launch itself takes more of the time than blocks leave idle."""
         return self.outside >= SHORT and self.outside > self.busiest - self.mean
 
 
@@ -324,7 +324,7 @@ UNKNOWN = Running(mean=1.0)
 
 
 def running_of(launch: Launch) -> Running:
-    """How long SMs were active in one launch; `UNKNOWN`, all of the time, where no counter says."""
+    """The time that SMs were active in one launch; `UNKNOWN`, all of it, without a counter."""
     mean, busiest, elapsed = (
         value_of(launch, name) for name in ("active_cycles", "busiest_cycles", "cycles")
     )
@@ -354,8 +354,8 @@ _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
 #: From this part of the barrier samples on, it is barriers that warps wait at.
 _AT_BARRIERS = 0.5
-#: Where warps stand for so much of their time in one state that is no queue for a unit, a unit of
-#: the SM below `_BOTTLENECK` is not what they lack.
+#: If warps spend so much of their time in one state that is not a queue for a unit, a unit of the
+#: SM below `_BOTTLENECK` does not limit them.
 _LATENT = 0.6
 _FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
@@ -381,7 +381,7 @@ class Resource(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is called inside of a sentence."""
+        """Its name inside of a sentence."""
         return _(self.named)
 
 
@@ -389,7 +389,7 @@ RESOURCES = of_all_chips("resource", Resource)
 
 
 class Load(Record, frozen=True):
-    """How busy one resource was.
+    """The use of one resource.
 
     `elapsed` and `active` are shares of its peak in % over all of the time and over the
     cycles in which an SM was active (equal for caches and memory).
@@ -401,15 +401,15 @@ class Load(Record, frozen=True):
 
     @property
     def full(self) -> bool:
-        """Whether it limits."""
+        """True if it limits."""
         return self.active >= self.resource.full
 
 
 class Limit(Record, frozen=True):
-    """What limits one side. `share` is in % of the resource's peak, or of the warps' time.
+    """The limit of one side. `share` is in % of the resource's peak, or of the warps' time.
 
-    `names` is what the words name beside the resource: the warp state of a latency, the blocks
-    and SMs of a grid that is too small. Empty where the resource says all. `kernel` is the one of
+    `names` are the names in the words beside the resource: the warp state of a latency, the blocks
+    and SMs of a grid that is too small. Empty if the resource is enough. `kernel` is the one of
     several that it limits.
     """
 
@@ -443,9 +443,9 @@ _APART = 5.0
 
 
 def loads(launch: Launch) -> tuple[Load, ...]:
-    """How busy every resource was that the launch has a share of, the busiest first.
+    """The use of every resource that the launch has a share of, the busiest first.
 
-    One that did nothing is among them, with 0; one that nobody looked at is not.
+    An idle resource is included with 0, one that was not measured is not.
     """
     spread, most = running_of(launch).mean, 0.0
     out: list[Load] = []
@@ -464,16 +464,16 @@ def loads(launch: Launch) -> tuple[Load, ...]:
 
 
 def limit_of(profile: Profile) -> Limit | None:
-    """What limits the launch that takes most of a profile's time; None where nothing is known."""
+    """The limit of the launch with most of a profile's time; None if unknown."""
     launch = main_launch(profile) if not broken(profile) else None
     return limit_of_launch(launch, profile.device) if launch is not None else None
 
 
 def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
-    """What limits one launch."""
+    """The limit of one launch."""
     busy = loads(launch)
     waited = _waits(launch, _MEMORY)
-    # Where warps load nothing themselves, the copy engine is no queue of theirs.
+    # If warps load nothing themselves, they do not queue for the copy engine.
     own = {"long_scoreboard"} if value_of(launch, "global_load_requests") != 0 else set[str]()
     queued = _waits(launch, _QUEUES | own)
     first = breakdown(launch).top
@@ -497,7 +497,7 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
             share=share
         )
         return Limit(id="launch", words=words, share=share, others=full)
-    # What is shared by all SMs may be full although some of them are idle.
+    # Units that all SMs share may be full although some SMs are idle.
     if grid is not None and all(load.resource.inside for load in full):
         return grid
     if full:
@@ -510,7 +510,7 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
 
 
 def _waits(launch: Launch, states: frozenset[str]) -> bool:
-    """Whether warps stood in some states at all: a busy unit that nobody waits for is no limit.
+    """True if warps waited in these states: a busy unit without waiting warps is not a limit.
 
     True where no warp state is known.
     """

@@ -1,8 +1,8 @@
-"""What moved between the levels of memory: the flows of one profile, and who asked for them.
+"""Flows between the levels of memory in one profile, and the lines that asked for them.
 
 A flow's amount is a counter of the chip (or, for what only the machine code tells apart, the
-part of a line counter that belongs to some opcodes). Its share of peak is the amount over what
-the same path could have moved while the launch ran:
+part of a line counter that belongs to some opcodes). Its share of peak is the amount over the most
+that the same path could have moved while the launch ran:
 
 * shared memory: one wavefront per cycle and SM, L1: 128 bytes of global or local memory per
   cycle and SM (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#hardware-model);
@@ -10,7 +10,7 @@ the same path could have moved while the launch ran:
 * between L1 and L2: ncu's own percentages of the crossbar's ports, because its width differs
   from chip to chip.
 
-What a report does not tell is None with a reason, never zero.
+Amounts that a report does not have are None with a reason, never zero.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Place = Literal["sm", "shared", "l1", "tma", "l2", "dram"]
 Unit = Literal["byte", "wavefront"]
 
 _PTX = re.compile(r"^\s*(?:@!?%\w+\s+)?([\w.:]+)")
-#: How opcodes of PTX begin; the first that fits.
+#: Beginnings of PTX opcodes -> the access; the first match counts.
 _ACCESSES: tuple[tuple[str, Access], ...] = (
     (r"cp\.async\.bulk\.(tensor\.\dd\.)?shared", "bulk in"),
     (r"cp\.(reduce\.)?async\.bulk\.(tensor\.\dd\.)?global", "bulk out"),
@@ -51,7 +51,7 @@ _ACCESSES: tuple[tuple[str, Access], ...] = (
 
 @lru_cache(maxsize=1 << 14)  # a kernel's code is asked for once a flow, on every problem
 def access_of(text: str) -> Access:
-    """What an instruction does with memory, by its opcode in SASS or PTX; "" for nothing."""
+    """The memory access of an instruction, by its opcode in SASS or PTX; "" for none."""
     opcode, __ = opcode_of(text)
     if opcode in OPCODES:
         if opcode == "UBLKCP" and "UBLKCP.S" not in text:
@@ -63,7 +63,7 @@ def access_of(text: str) -> Access:
 
 
 class Kind(Record, frozen=True):
-    """How a flow is found: a row of ``data/machine.toml``, which says what each field is."""
+    """The definition of a flow: a row of ``data/machine.toml``, which documents the fields."""
 
     id: str
     title: str
@@ -89,14 +89,14 @@ class _LevelSpec(Record, frozen=True):
     busy: str = ""
 
 
-#: How ncu's percentages of a peak end.
+#: The suffix of ncu's percentages of a peak.
 PERCENT = ".pct_of_peak_sustained_elapsed"
 GLOBAL, LOCAL = "global_sectors", "local_sectors"
 KINDS, _LEVELS = of_all_chips("flow", Kind), of_all_chips("level", _LevelSpec)
 
 
 class LineAmount(NamedTuple):
-    """What one source line asked for, and its share of all lines; file -1 or line 0: unknown."""
+    """The amount of one source line, and its share of all lines; file -1 or line 0: unknown."""
 
     key: LineKey
     amount: Number
@@ -104,13 +104,13 @@ class LineAmount(NamedTuple):
 
 
 class Transfer(Record, frozen=True):
-    """What went one way between two places.
+    """The flow in one direction between two places.
 
-    `amount` is in `unit`, `share` 0-1 of what the path can move in that time; None where
-    the report does not tell (`missing` says why). `ncu` and `peak` say what both are made of.
-    `counter` is the catalog's entry to read on, "" where there is none. `lines` are the
-    askers, the largest first, by `line_metric`: of flows behind the L1 those that asked the
-    L1, since nothing counts by line what missed it.
+    `amount` is in `unit`, `share` is 0-1 of the most that the path can move in that time; None
+    where the report lacks them (`missing` says why). `ncu` and `peak` name their sources.
+    `counter` is the catalog's entry to read on, or "". `lines` are the source lines that asked
+    for it, the largest first, by `line_metric`: for flows behind the L1 those that asked the L1,
+    since no counter has its misses by line.
     """
 
     id: str
@@ -311,7 +311,7 @@ class _FlowCounts:
 
     @staticmethod
     def _none_of(launch: Launch, counter: str) -> bool:
-        """Whether a launch without the column counted nothing of the kind at all."""
+        """True if a launch without the column has a total of zero for the counter."""
         metrics = (launch.metrics.get(name) for name in catalog()[counter].names)
         return any(metric is not None and metric.value == 0 for metric in metrics)
 
@@ -331,7 +331,7 @@ class _FlowCounts:
         return None, ""
 
     def _most(self, peak: str) -> tuple[float | None, str]:
-        """What a path can move at most in the profile's time."""
+        """The most that a path can move in the profile's time."""
         chip, cycles, seconds = self._chip, self.value("cycles"), self.value("duration")
         if chip is None:
             return None, ""

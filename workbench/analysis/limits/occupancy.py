@@ -25,7 +25,7 @@ LEAST_REGISTERS = 16
 
 
 class Resources(Record, frozen=True):
-    """What one block takes. Sizes in bytes; `shared_config` is the SM's shared-memory part.
+    """Resources of one block. Sizes in bytes; `shared_config` is the SM's shared-memory part.
 
     `barriers_limit` is the profiler's own limit by barriers, 0 where unknown: it is
     taken as it is, for NVIDIA publishes no number of barriers per SM.
@@ -136,7 +136,7 @@ def of_block(chip: Chip, kernel: KernelResources, threads: int, dynamic_shared: 
 def unfit(
     chip: Chip, kernel: KernelResources, threads: int, dynamic_shared: int
 ) -> tuple[str, str]:
-    """Why the chip can launch no such block, and what to do about it; empty where it can."""
+    """The reason why the chip cannot launch such a block, and a hint; empty if it can."""
     shared = kernel.static_shared + dynamic_shared
     if shared > chip.shared_per_block:
         return (

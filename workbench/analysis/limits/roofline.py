@@ -1,7 +1,7 @@
-"""What a launch did: arithmetic by unit, bytes by level, and where that is under the roofline.
+"""The work of a launch: arithmetic by unit, bytes by level, and its place under the roofline.
 
-Work is what the launch executed, not what the study says a job needs: recomputation counts. Its
-roof is that of the unit that did most of it; a launch whose work cannot be counted gets a reason.
+Work is executed work, not the job's need as the study states it: recomputation counts. Its roof is
+that of the unit that did most of it; a launch whose work cannot be counted gets a reason.
 
 Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual
 performance model for multicore architectures", CACM 52(4), 2009.
@@ -218,7 +218,7 @@ Measure = Callable[[Launch], float | None]
 
 
 class Amounts(NamedTuple):
-    """What both sides did, (old, new): all launches together, and every configuration once."""
+    """Work of both sides, (old, new): all launches together, and every configuration once."""
 
     together: tuple[float, float]
     once: tuple[float, float]
@@ -302,7 +302,7 @@ class Position(Record, frozen=True):
 
     @property
     def unit(self) -> Unit:
-        """What did most of the work, and so sets the roof."""
+        """The unit that did most of the work, and so sets the roof."""
         return max(self.work, key=lambda unit: self.work[unit])
 
     @property
@@ -422,7 +422,7 @@ def position(launch: Launch) -> Position | Missing:
 
 
 def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
-    """Whether arithmetic or memory bounds the study: by the intensity of its largest problem.
+    """The rate that bounds the study, arithmetic or memory, by its largest problem's intensity.
 
     The problem's operations per byte of least traffic, against those at which the chip's
     float32 peak and its memory bandwidth meet.

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 # a loop, a lambda) is of the statements there. A pragma and the statement behind it are one,
 # and so are statements that share a line. Macros are left out: no instruction lies on them.
 
-#: What holds statements side by side; a child of one of these is a statement.
+#: Nodes whose children are statements.
 _BLOCKS = frozenset(
     {"translation_unit", "compound_statement", "declaration_list", "field_declaration_list"}
     | {"case_statement", "else_clause", "labeled_statement", "ERROR"}
     | {"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef"}
 )
-#: What is a statement, or a list of them, wherever it stands.
+#: Nodes that are a statement, or a list of them, anywhere.
 _LISTS = frozenset({"declaration_list", "field_declaration_list", "else_clause"})
 _MACROS = frozenset({"preproc_def", "preproc_function_def", "preproc_include", "comment"})
 
@@ -229,7 +229,7 @@ class Reader(Declarations):
         return [self.opened(kind, index), *nodes, self.closed]
 
     def opened(self, kind: str, index: int) -> Action:
-        """What starts a flow of uses into something."""
+        """An action that starts a flow of uses into something."""
         return lambda: self.feeds.append((kind, index))
 
     def closed(self) -> None:
@@ -575,7 +575,7 @@ def _kept(reader: Reader, node: Node) -> None:
     """Declares or names nothing that this reading follows."""
 
 
-#: What a kind of node means: node type -> what visits it. Of other kinds the children are visited.
+#: Node type -> its visitor. Of other types the children are visited.
 HANDLERS: Mapping[str, Callable[[Reader, Node], None]] = {
     "function_definition": _function,
     "compound_statement": _compound,

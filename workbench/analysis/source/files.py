@@ -67,9 +67,9 @@ _REMEDY = N_(
 
 
 class SourceState(Record, frozen=True):
-    """What is known of the two sources; `same`: both are known, and equal as code.
+    """Knowledge of the two sources; `same`: both are known, and equal as code.
 
-    `lines_old`/`lines_new`: whether any instruction has a line, be it without text.
+    `lines_old`/`lines_new`: True if any instruction has a line, even without text.
     """
 
     old: Knowledge = "known"
@@ -80,12 +80,12 @@ class SourceState(Record, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether nothing of either side is unknown."""
+        """True if both sides are known completely."""
         return self.old == self.new == "known"
 
 
 def knowledge(profile: SourceSide, unknown: frozenset[int]) -> Knowledge:
-    """What is known of the files that a profile's instructions lie in (or else of all).
+    """Knowledge of the files that a profile's instructions lie in (or else of all).
 
     `unknown`: see `unknown_files`.
     """
@@ -96,7 +96,7 @@ def knowledge(profile: SourceSide, unknown: frozenset[int]) -> Knowledge:
 
 
 def has_lines(profile: SourceSide) -> bool:
-    """Whether any instruction has a line."""
+    """True if any instruction has a line."""
     return any(line > 0 for launch in profile.launches for line in launch.line)
 
 
@@ -237,16 +237,16 @@ def scan_sources(profile: SourceSide) -> list[Source]:
 
 @dataclass(slots=True)
 class SourceDiff:
-    """What attribution asks of the sources. Lines are (index into `Profile.sources`, line).
+    """The comparison of sources for attribution. Lines are (index into `Profile.sources`, line).
 
     `hunk_old`/`hunk_new` map lines inside of code and moved hunks to the hunk's id;
-    `twin` maps an old line to its unchanged new one; `links_*` say what links an
-    unchanged line. `first_*` map the lines of an unchanged statement that has other line
-    breaks now to its first: such a statement has one twin, and the links of all its
-    lines. `callers_*` are the hunks that call the function that a line is in. `files` are
-    paired files, `names` old names with the new ones that they were renamed to, under which
-    links are told. `sources` says what is known of both sides, and `unknown_*` are the files
-    whose lines no text shows. `words` are sentences for the reader about what was not possible.
+    `twin` maps an old line to its unchanged new one; `links_*` map an unchanged line to
+    its links. `first_*` map the lines of an unchanged statement whose line breaks changed
+    to its first line: such a statement has one twin, and the links of all its lines.
+    `callers_*` are the hunks that call the function that a line is in. `files` are paired
+    files; `names` maps old names to the new ones, under which links are shown. `sources`
+    is the knowledge of both sides, and `unknown_*` are the files without text. `words` are
+    sentences for the reader about limits of the comparison.
     """
 
     hunks: tuple[Hunk, ...] = ()
@@ -328,7 +328,7 @@ class _Pairing:
         return self._maps
 
     def declared(self, name: str, other: str) -> bool:
-        """Whether the old side declares one name and the new side the other, as the same kind."""
+        """True if the old side declares one name and the new side the other, as the same kind."""
         kinds = [
             {symbol.kind for symbol in found.symbols if symbol.name == word}
             for found, word in zip(self.maps, (name, other), strict=True)

@@ -171,7 +171,7 @@ def _indent(line: str) -> int:
 
 
 def _ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines two ranges have in common at their head, and then at their tail."""
+    """The number of common lines of two ranges at their head, and then at their tail."""
     most = min(len(old), len(new))
     head = next((n for n in range(most) if old[n] != new[n]), most)
     most -= head
@@ -554,7 +554,7 @@ def _alike(old: str, new: str) -> float:
 
 @lru_cache(maxsize=1 << 13)  # likewise
 def differences(old: str, new: str) -> tuple[tuple[Characters, ...], tuple[Characters, ...]]:
-    """What differs between two versions of a line, on either side."""
+    """The differing characters of two versions of a line, on either side."""
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
     starts = [[0, *accumulate(map(len, tokens))] for tokens in (a, b)]
     found: tuple[list[Characters], list[Characters]] = ([], [])

@@ -8,7 +8,7 @@ tokens, one character at worst, so that any bytes can be compared.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,7 +136,7 @@ def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
 
 @lru_cache(maxsize=1 << 14)
 def information(tokens: Tokens) -> int:
-    """How much a line says: its tokens that are neither punctuation nor a common word.
+    """The information of a line: its tokens that are neither punctuation nor a common word.
 
     ``}`` and ``__syncthreads();`` give 0: that two such lines are equal is no sign
     that they are the same line.
@@ -476,7 +476,7 @@ class CodeLines:
 
     def units(self, first: int, last: int) -> list[Range]:
         """Statements, or lines that are one by themselves, from one line to another."""
-        lines = (n for n in self.lines if first <= n <= last)
+        lines = self.lines[bisect_left(self.lines, first) : bisect_right(self.lines, last)]
         return list(dict.fromkeys(self.unit.get(n, (n, n)) for n in lines))
 
 

@@ -39,10 +39,10 @@ HunksOf = Callable[[Extent], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class LineLink:
-    """Why a line is linked: its cheapest labels, and the names on the way from one of them.
+    """The link of a line: its cheapest labels, and the names on the way from one of them.
 
-    `via` ends with a name that stands on the line, or with what governs it (``for i``); it is
-    empty where the line itself mentions a label's symbol, or is governed by it.
+    `via` ends with a name on the line, or with the statement that governs it (``for i``); it is
+    empty if the line itself mentions a label's symbol, or is governed by it.
     """
 
     cost: int
@@ -187,12 +187,12 @@ def _on_hunks(
     names: Mapping[str, str],
     local: Mapping[str, Mapping[str, str]],
 ) -> dict[_What, list[tuple[Tokens, frozenset[int], int]]]:
-    """What stands on a hunk's lines: under its new name what it says, the hunks, its index."""
+    """Changeable items on hunks' lines, by their new name: text, hunks, index."""
     out: dict[_What, list[tuple[Tokens, frozenset[int], int]]] = defaultdict(list)
     for (kind, owner, name), where, key, places, index in _changeable(found):
         hunks = frozenset().union(*(hunks_of(place) for place in places))
         if hunks:
-            # What is told stands in its owner's scope, what it says in that of its place.
+            # A name is resolved in its owner's scope, its text in that of its place.
             (name,) = renamed(renamed((name,), names), local.get(owner, {}))
             key = renamed(renamed(key, names), local.get(where, {}))
             out[kind, names.get(owner, owner), name].append((key, hunks, index))
@@ -264,7 +264,6 @@ class _Chains:
         waiting[state] = LineLink(cost, labels, via)
 
     def reach(self, line: Line, cost: int, labels: frozenset[Label], via: tuple[str, ...]) -> None:
-        """Offer a chain to a line."""
         known = self.lines.get(line)
         if known is None or cost < known.cost:
             self.lines[line] = LineLink(cost, labels, via)
@@ -345,7 +344,7 @@ def _reaches(
     killers: Sequence[Definition],
     loops: Sequence[tuple[int, int]],
 ) -> bool:
-    """Whether a value may still be there at a use: no certain overwrite on the way."""
+    """True if a value may still be there at a use: no certain overwrite on the way."""
     if definition.place[0] != use.file:
         return True
     if definition.end <= use.at and not any(
@@ -399,7 +398,7 @@ class SourceSide(Record, frozen=True):
 
 
 def side_of(profile: Profile) -> SourceSide:
-    """What the comparison of sources looks at."""
+    """The part of a profile that the comparison of sources reads."""
     return SourceSide(
         sources=profile.sources,
         compiler=profile.build.compiler if profile.build else "",
@@ -443,7 +442,7 @@ def plain_name(kernel: str) -> str:
 
 
 def mentions(sources: Sequence[Source], word: str) -> bool:
-    """Whether a word stands anywhere in the code of some sources."""
+    """True if a word occurs in the code of some sources."""
     return any(word in line for source in sources for line in source.tokens)
 
 
@@ -535,7 +534,7 @@ def both_hold_both(
     maps: Callable[[], tuple[SourceMap, SourceMap]],
     kernels: Mapping[str, str],
 ) -> bool:
-    """Whether each side's sources define the other side's kernel too."""
+    """True if each side's sources define the other side's kernel too."""
     if not any(mentions(after, a) and mentions(before, b) for a, b in kernels.items()):
         return False
     names = [{f.name for f in found.routines} for found in maps()]

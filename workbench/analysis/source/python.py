@@ -230,7 +230,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
             self.visit(keyword.value)
 
     def visit_Return(self, node: ast.Return) -> None:
-        """What a function returns reaches its callers."""
+        """A returned value reaches the function's callers."""
         if node.value is not None and self.function is not None:
             with self._feeding(("return", self.function.symbol)):
                 self.visit(node.value)

@@ -1,4 +1,4 @@
-"""What the lines of sources declare, define, use and govern, and what CUDA declares at file level.
+"""Declarations, definitions, uses and control of lines, and CUDA's declarations at file level.
 
 A `SourceMap` is flat: symbols with scopes, definitions of their values, uses, lines that
 a loop or condition governs, routines and calls. One `Recorder` per file fills it

@@ -1,13 +1,13 @@
-"""How much a number moves although nothing has changed, and whether it moved more.
+"""The noise of a number without a change of the code, and the test that it moved more.
 
-Counters that repeated captures were made of (``--repeat``, or several launches of one
-kernel in a report) bring their own spread. For all others the catalog states what two
-captures of one kernel can show: a relative and an absolute floor.
+Counters of repeated captures (``--repeat``, or several launches of one kernel in a report)
+have their own spread. For all others the catalog states the noise of two captures of one
+kernel: a relative and an absolute floor.
 
-Of the emulator's counts some are chance in part: it runs one order of the warps, of which a
-chip has many, and marks the instructions that run as often as that order has it
-(`model.ByTiming`). In comes a profile with such marks, out the `Chance` of every counter that
-they are counted in.
+Some of the emulator's counts are chance in part: it runs one order of the warps, and a chip
+has many. It marks the instructions whose executions depend on that order (`model.ByTiming`).
+In comes a profile with such marks, out goes the `Chance` of every counter that they are
+counted in.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ def left_noise(
     derived: bool = False,
     steady: Steady | None = None,
 ) -> bool:
-    """Whether a change is larger than its noise.
+    """True if a change is larger than its noise.
 
     `spreads` are of repeated captures of either side, where there are any; `derived` as for
-    `noise_of`. Launches with other inputs are far apart on either side, which is no noise: where
-    they are paired, `steady` tells whether they moved without any one of them.
+    `noise_of`. Launches with other inputs are far apart on either side, which is not noise: if
+    they are paired, `steady` says whether they moved without any one of them.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
     before, after = spreads
@@ -82,7 +82,7 @@ def left_noise(
 
 
 def _apart(a: Spread, b: Spread) -> bool:
-    """Whether two spreads are apart, each widened for how few captures it rests on.
+    """True if two spreads are apart, each widened because it rests on few captures.
 
     The range of n captures holds the next one with probability (n - 1)/(n + 1) only:
     half of the time for three. So each end is moved out by 2/(n - 1) of the range.
@@ -110,9 +110,9 @@ _EQUAL = 1e-9
 
 
 class Chance(Record, frozen=True):
-    """What a chip may count where the emulator counted one number: from `low` to `high`.
+    """The range of a chip's possible counts where the emulator counted one number.
 
-    In the counter's unit. `words` name the lines that it hangs on, as a clause.
+    `low` and `high` are in the counter's unit. `words` name the lines behind it, as a clause.
     """
 
     low: float
@@ -176,7 +176,7 @@ def _marked(profile: Profile) -> bool:
 
 
 def _same_code(old: Profile, new: Profile) -> bool:
-    """Whether the same instructions ran in launches of the same shape."""
+    """True if the same instructions ran in launches of the same shape."""
     shapes = [[(x.config, x.instructions.text) for x in profile.launches] for profile in (old, new)]
     return _marked(old) and shapes[0] == shapes[1]
 

@@ -1,4 +1,4 @@
-"""Whether the same version became slower since an earlier state of it, and how sure that is.
+"""Slow-downs of one version since an earlier state of it, with their certainty.
 
 In come times of two states: pairs that were measured in turns (`slowdown`), or one run and the
 runs of a baseline (`judge_run`). Both become one interval of the slow-down, new time over old,
@@ -191,7 +191,7 @@ class Pool(Record, frozen=True):
 
 
 class RunVerdict(Record, frozen=True):
-    """What a run says beside a baseline; `slowdown` is None where that has too few runs."""
+    """The verdict on a run against a baseline; `slowdown` is None if that has too few runs."""
 
     status: Status
     slowdown: Estimate | None
@@ -221,7 +221,7 @@ def pooled(runs: Sequence[Estimate]) -> Pool:
 def judge_run(
     new: Estimate, runs: Sequence[Estimate], allowed: float, resolution: float
 ) -> RunVerdict:
-    """What a new run says beside the runs of a baseline.
+    """Judge a new run against the runs of a baseline.
 
     `new` is the run's median with its interval, in seconds, `runs` the baseline's in the order in
     which they were taken. `allowed` and `resolution` as for `verdict`.
@@ -281,7 +281,7 @@ def _uncertainty(run: Estimate) -> float:
 
 
 def _level(logs: Sequence[float]) -> int:
-    """Where the newest level begins: 0 where all runs are of one."""
+    """The index at which the newest level begins: 0 if all runs are of one."""
     start = 0
     while (further := _change_of_level(logs[start:])) is not None:
         start += further

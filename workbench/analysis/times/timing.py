@@ -108,7 +108,7 @@ def paired_ratio(
 
 
 def drifted(samples: Sequence[float], least: float = 0.01) -> bool:
-    """Whether the first and the second half of the samples disagree.
+    """True if the first and the second half of the samples disagree.
 
     True where the intervals of the two halves do not touch and their medians differ
     by more than `least`: the chip warmed up or changed its clock, the samples are not
@@ -145,7 +145,7 @@ class TimeChange(Record, frozen=True):
 
     @property
     def moved(self) -> bool:
-        """Whether the interval excludes "equally fast"."""
+        """True if the interval excludes "equally fast"."""
         return not self.low <= 1.0 <= self.high
 
 

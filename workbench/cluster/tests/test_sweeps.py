@@ -79,7 +79,7 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
     assert len(twice) <= 2, f"more than the killed job's piece and the requeued one's: {twice}"
     assert err.count("[60/60]") == 1 and "fewer" not in err
     # Where it had run is known only if it ran for a second or longer.
-    assert "was put back into the queue" in err
+    assert "was requeued" in err
     assert "node node2 is drain" in err and "(fan broken): waiting work goes to other nodes" in err
     assert "queued" in err and " running, " in err
     assert most == 4
@@ -238,7 +238,7 @@ def test_a_tuning_is_killed_and_put_back_and_keeps_its_rows(desk: Desk) -> None:
     until(lambda: bool(_requeue(desk, desk.rows("RUNNING"))), 60)
     out, err = tune.communicate(timeout=200)
     assert tune.returncode == 0, err
-    assert err.count("sent 1 job for 1 tuning:") == 2 and "was put back into the queue" in err
+    assert err.count("sent 1 job for 1 tuning:") == 2 and "was requeued" in err
     # What it had kept stays, though --restart was asked for, and is not done again.
     assert 3 <= len(killed) <= len(work) and lines()[: len(killed)] == killed
     (found,) = json.loads(out)["tunings"]

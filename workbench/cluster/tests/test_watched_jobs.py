@@ -219,7 +219,7 @@ def test_what_is_held_after_a_failed_start_is_ended_and_sent_again(dispatch: Dis
     queue = Scripted(dispatch, held, does())
     told, said = watch(queue)
     assert len(told) == 2 and len(queue.ended) == 2 and queue.sent[1][1] == ["node1"]
-    assert any("was put back into the queue (it had run on node1)" in line for line in said)
+    assert any("was requeued (it had run on node1)" in line for line in said)
 
 
 def test_what_began_again_between_two_looks_was_put_back_all_the_same(dispatch: Dispatch) -> None:
@@ -234,7 +234,7 @@ def test_what_began_again_between_two_looks_was_put_back_all_the_same(dispatch: 
     _, said = watch(Scripted(dispatch, again))
     # Nobody saw where it had been.
     told = [line for line in said if "put back" in line]
-    assert told == [f"{name} a: was put back into the queue" for name in ("v1", "v2")], told
+    assert told == [f"{name} a: was requeued" for name in ("v1", "v2")], told
 
 
 def test_a_job_above_a_limit_of_the_cluster_is_told_once(dispatch: Dispatch) -> None:
@@ -249,7 +249,7 @@ def test_a_job_above_a_limit_of_the_cluster_is_told_once(dispatch: Dispatch) -> 
 
     _, said = watch(Scripted(dispatch, waits))
     told = [line for line in said if "waits" in line]
-    assert told == ["v2 a: waits, and Slurm says why: PartitionTimeLimit"]
+    assert told == ["v2 a: waits; Slurm's reason: PartitionTimeLimit"]
 
 
 def test_nodes_that_take_no_work_are_named_once_if_they_did_work_of_ours(

@@ -91,8 +91,8 @@ def test_what_is_recorded_is_told_and_nothing_runs(project: Path) -> None:
 
     async def job(client: Client) -> None:
         client.open(V3)
-        hints = await client.hints(V3)
         assert await client.wrong(V3) == []
+        hints = await client.hints(V3)
         same("editing/hints.txt", client.recorded())
         assert set(hints) == {45, 47, 48, 51, 54}
         assert "MIO throttle" in hints[51] and "ideal 1.00" in hints[51]
@@ -120,6 +120,22 @@ def test_lines_that_an_edit_reached_have_no_numbers(project: Path) -> None:
         client.open(V3, text_of(V3, CONFLICTS, ("    float sum", "\n\n    float sum")))
         # All that the tile flows into is silent, the rest has moved down.
         assert set(await client.hints(V3)) == {47, 50}
+
+    talk(project, job)
+
+
+def test_a_long_file_holds_up_nothing(project: Path) -> None:
+    more = "".join(f"__device__ int more{n}(int x) {{\n    return x;\n}}\n" for n in range(3000))
+
+    async def job(client: Client) -> None:
+        client.open(V3, text_of(V3, CONFLICTS) + more)
+        whole = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+        asked = {"textDocument": {"uri": client.uri(V3)}, "range": whole}
+        client._send({"id": "long", "method": "textDocument/inlayHint", "params": asked})
+        client._send({"id": "other", "method": "nothing", "params": None})
+        await client._until(lambda said: said.get("id") == "other")
+        assert all(said.get("id") != "long" for way, said in client.session if way == "<--")
+        assert (await client._until(lambda said: said.get("id") == "long"))["result"]
 
     talk(project, job)
 
@@ -234,10 +250,10 @@ def test_wishes_that_cannot_be_read_allow_nothing(project: Path) -> None:
 
 
 def test_the_words_of_an_error_stand_where_they_point() -> None:
-    said = "v.cu does not compile\nv.cu:3: error: a\n  3 | x\nh.cuh:5: error: b"
+    said = "v.cu does not compile\nv.cu:3: error: a\n  3 | x\nh.cuh:5 (in cuda/atomic.hpp:7): b"
     assert remarks(said, "v.cu") == [
         Remark("v.cu", 3, "v.cu does not compile\nerror: a\n  3 | x"),
-        Remark("h.cuh", 5, "error: b"),
+        Remark("h.cuh", 5, "b"),
     ]
     assert remarks("it is late", "v.cu") == [Remark("v.cu", 1, "it is late")]
 

@@ -55,7 +55,7 @@ def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
 
 
 def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
-    """How far each element is off, what it is and what it should be."""
+    """Each element's error, its value and the value that it should have."""
     exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
     with np.errstate(invalid="ignore", over="ignore"):
         return np.abs(exact - right), exact, right
@@ -77,10 +77,7 @@ _NAMED = 3
 
 
 def never_written(
-    subject: Subject,
-    module: ptxemu.Module,
-    origins: ptxemu.Origins,
-    outputs: Mapping[str, Array],
+    subject: Subject, module: ptxemu.Module, origins: ptxemu.Origins, outputs: Mapping[str, Array]
 ) -> Suspect | None:
     """Outputs with elements that were never written."""
     for name, got in outputs.items():

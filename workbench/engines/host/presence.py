@@ -249,7 +249,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
                 "--launcher reaches a GPU that cannot be asked from here"
                 if words
                 else "no GPU is here to ask what to compile for",
-                "Say what to compile for, for example --arch sm_90 for H100 and H200.",
+                "Name the architecture to compile for, for example --arch sm_90 for H100 and H200.",
             )
         arch = arch_of(found[0])
     return Where(arch=arch, launcher=words, limit=options.limit)

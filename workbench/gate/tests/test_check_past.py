@@ -198,6 +198,25 @@ def test_another_tolerance_or_problem_asks_to_be_accepted(
     assert code == 6 and "tolerance of v0 1e-06 → 0.5" in out and "of v1 1e-06 → 0.7" in out
     assert "with another study.py: right on" in out
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
+    (project.kernels / "double" / "v1.cu").unlink()
+    project_file("study.py", "tolerance = 0.5", "tolerance = 1e-6  # as it was")
+    assert cli("check", "--against", "HEAD", *THERE)[0] == 0
+    project_file("study.py", "rng.standard_normal(", "0 * rng.standard_normal(")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 6 and "(study.py); --accept takes them" in out
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_library_is_looked_at_and_a_version_does_not_become_one(
+    cli: Cli, project: Project, project_file: Edit, stand_in: Callable[[str], None]
+) -> None:
+    project_file("v0_plain.cu", "title =", "baseline = true\ntitle =")
+    project_file("library.py", "x, y = ", "y, x = ")
+    code, out, _ = cli("check", "--against", "HEAD", *THERE)
+    assert code == 1 and "baseline of v0" in out and "library gives a wrong result" in out
+    project_file("library.py", "y, x = ", "x, y  = ")
+    code, out, _ = cli("check", "--against", "HEAD", "--accept", *THERE)
+    assert code == 0 and "double/library" in out and "right on n1000, n7" in out
 
 
 @pytest.mark.parametrize("line", ["os._exit(0)", "atexit.register(os._exit, 0)"])
@@ -244,7 +263,7 @@ def test_what_did_not_compile_then_is_no_failure_now(
         (("--keep",), "Add --baseline"),
         (("--also", "html=x"), "Formats are"),
         (("--also", "json"), "not FORMAT=FILE"),
-        (("--also", "html=x.html"), "`html` is none of its formats"),
+        (("--also", "html=x.html"), "`html` is not one of its formats"),
         (("--baseline", "../x"), "cannot be named"),
         (("v9", "--baseline", "main"), "v9"),
         (("v0", "--baseline", "main"), "no time of double/v0 on n1000 is recorded"),

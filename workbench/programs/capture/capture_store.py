@@ -1,4 +1,4 @@
-"""Where captures lie: ``.workbench/captures/NAME/`` of a project, a repository or a folder.
+"""Store captures in ``.workbench/captures/NAME/`` of a project, a repository or a folder.
 
 A capture is two files, replaced together: ``capture.json.zst``, and ``detail.ncu.json.zst``
 where kernels were profiled. A name is one that was given, or that of a Git revision.
@@ -42,7 +42,7 @@ class Shelf:
 
     @property
     def folder(self) -> Path:
-        """Where they lie; it need not exist."""
+        """The folder of all captures' data; it need not exist."""
         return self.root / PRIVATE
 
     def home(self, name: str) -> Path:
@@ -117,7 +117,7 @@ class Shelf:
         return capture
 
     def detail_path(self, name: str) -> Path:
-        """Where the detailed profile of a capture is, if it has one.
+        """The path of a capture's detailed profile, which need not exist.
 
         Raises UsageError: no capture can have that name.
         """
@@ -193,15 +193,15 @@ def check_name(name: str) -> str:
 
 
 def _check(capture: ProgramCapture) -> None:
-    """What types do not say; ValueError: the record contradicts itself."""
+    """Check what types cannot; ValueError: the record contradicts itself."""
     runs, works = len(capture.survey.runs), len(capture.survey.works)
     for work in capture.survey.works:
         if not len(work.launches) == len(work.weights) == runs:
-            raise ValueError(f"{work.name} has not one time a run")
+            raise ValueError(f"{work.name} does not have one time per run")
         if not all(-1 <= other < works for other in (work.before, work.after)):
-            raise ValueError(f"{work.name} stands beside a kernel that is not there")
+            raise ValueError(f"{work.name} belongs to a kernel that is missing")
     if any(not -1 <= work < works for work in capture.detail):
-        raise ValueError("it details a kernel that is not there")
+        raise ValueError("it has details of a kernel that is missing")
 
 
 def shelf_above(start: Path | None = None) -> Shelf | None:

@@ -152,7 +152,7 @@ def _noted(profile: Profile, why: str) -> Profile:
 
 
 class Order(Record, frozen=True):
-    """What is to be captured, and how."""
+    """A capture to take, and its options."""
 
     invocation: Invocation
     wish: Wish = Wish()
@@ -220,8 +220,8 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
                 profile = neutral.profile(with_texts(profile, folder, order.source))
         except BaseException as error:
             # Whatever ends us now, Ctrl-C included: the survey is made, and took a whole run.
-            why = error.message if isinstance(error, WorkbenchError) else "it was broken off"
-            message = f"The survey stands alone: {why}"
+            why = error.message if isinstance(error, WorkbenchError) else "it was stopped"
+            message = f"Only the survey was taken: {why}"
             kept(survey, None, (), [*notices, Notice("detail-not-taken", message)])
             say(f"the survey is kept as @{name}")
             raise

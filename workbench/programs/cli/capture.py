@@ -73,7 +73,7 @@ _wish_options = folded(
     help="Profile also the kernels and launch configurations that this capture profiled.",
 )
 @click.option(
-    "--source", metavar="DIR|REV", help="Where the source files are, if not in the working tree."
+    "--source", metavar="DIR|REV", help="The source files (default: those of the working tree)."
 )
 @click.option(
     "--at", "revision", metavar="REV", help="Capture this Git revision, in a worktree of its own."
@@ -136,7 +136,7 @@ def command(name: str | None, wish: Wish, **given: Any) -> None:
     _tell(taken, shelf.root if first else None)
     if taken.broken:
         raise KernelError(
-            taken.broken.removeprefix("The survey stands alone: "),
+            taken.broken.removeprefix("Only the survey was taken: "),
             f"The survey is kept as @{taken.capture.name}.",
         )
 
@@ -150,7 +150,7 @@ def _refuse(wish: Wish, given: dict[str, Any]) -> None:
     for option, value in asked.items():
         if value and value != usual.get(option):
             raise UsageError(
-                f"{option} means nothing to the emulator, which counts every launch",
+                f"{option} does not apply to the emulator, which counts every launch",
                 "Leave it out, or capture where there is a GPU (--engine ncu).",
             )
 

@@ -59,7 +59,7 @@ def command(
     if place:
         if not place.isdecimal() or number is not None or not int(place):
             raise UsageError(
-                f"#{place} is no launch", "Number launches from 1, once: `--launch 3` or `#3`."
+                f"#{place} is not a launch", "Number launches from 1, once: `--launch 3` or `#3`."
             )
         number = int(place)
     capture = ProgramMethods().program(name).capture

@@ -37,14 +37,14 @@ _say = progress_of("run")
 @click.option(
     "--check/--no-check",
     default=True,
-    help="Look for races and reads of memory that nothing has written (on by default; slower).",
+    help="Look for races and reads of unwritten memory (on by default; slower).",
 )
 @click.option(
     "--chip",
     type=click.Choice(chips()),
     default=chips()[0],
     show_default=True,
-    help="The GPU that the program is shown.",
+    help="The GPU that the program sees.",
 )
 @click.option(
     "--budget",
@@ -108,7 +108,7 @@ def _named(words: Sequence[str]) -> tuple[str | None, Path | None]:
     if len(sources) > 1 or len(names) > 1:
         raise UsageError(
             f"{' '.join(words)}: one name and one source at most",
-            "Write `workbench run v0 v0.cu`; what is the program's stands behind --.",
+            "Write `workbench run v0 v0.cu`; the program's own arguments follow --.",
         )
     source = Path(sources[0]) if sources else None
     if source is not None and not source.is_file():

@@ -6,6 +6,7 @@ The table is that of `sheets`; what is told of a kernel is told by its own page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,14 +17,23 @@ from workbench.language import _, ngettext
 from workbench.model import Estimate, Profile
 from workbench.programs.capture.records import Counted, ProgramCapture, Survey
 from workbench.programs.compared.counterparts import launches_of
-from workbench.programs.compared.program import ProgramDifference, total
+from workbench.programs.compared.program import ProgramDifference, WorkChange, total
 from workbench.programs.compared.steps import KernelStep, weighs
 from workbench.programs.compared.words import program_words, step_words, survey_words, time_words
 from workbench.programs.shown.sheets import ROWS, difference_sheet, fold, program_sheet, row_names
 from workbench.views.html.page import Badge, Head, Link, Tone, View, launch_page
 from workbench.views.html.pages.index import ProgramSummary
 from workbench.views.html.pages.version import report_view
-from workbench.views.html.parts import PanelView, Tile, day, once, percent, profiled, strip_links
+from workbench.views.html.parts import (
+    PanelView,
+    Tile,
+    day,
+    once,
+    percent,
+    profiled,
+    stacked,
+    strip_links,
+)
 
 # --- one program ----------------------------------------------------------------------
 
@@ -62,10 +72,11 @@ def program_view(
     timed, weight = survey.timed, sum(survey.totals) or 1
     sheet = program_sheet(capture, detail, everything=True)
     columns = len(sheet.header) - timed  # launches have links instead
+    said = survey_words(survey)
     launches = _launches(capture, detail)
     rows = [
         View(
-            name=raw["kernel"],  # whole: names of libraries differ at their end
+            name=shown[0],
             symbol=raw["symbol"],
             share=sum(work.weights) / weight,
             cells=shown[1:columns],
@@ -75,6 +86,8 @@ def program_view(
             zip(survey.works, sheet.shown, sheet.raw, strict=True)
         )
     ]
+    if timed:
+        said = (_said(capture, rows), *said[1:])
     launched = Tile(
         _("Launches"),
         units.count(survey.launches),
@@ -94,10 +107,9 @@ def program_view(
             notices=tuple(notices),
         ),
         # The time and how much of it the GPU was busy stand in tiles.
-        lede=[
-            *([_said(capture, rows)] if timed else []),
-            *(text + _(".") for text in survey_words(survey)[timed:]),
-        ],
+        lede=said[0],
+        more=said[1:],
+        spent=stacked([""], [(row.name, (row.share,)) for row in rows]),
         timed=timed,
         tiles=(_time_tile(total(survey)), launched, _busy_tile(survey))
         if timed
@@ -138,7 +150,7 @@ def _busy_tile(survey: Survey) -> Tile:
 
 
 def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
-    """What the emulator counted of a program, and what it was before."""
+    """Tiles of the emulator's counts of a program, with the old ones."""
     counts = {
         _("Instructions"): ("instructions", 0),
         _("Global sectors"): ("sectors", new.sectors_ideal),
@@ -159,16 +171,16 @@ def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
 
 
 def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
-    """What was profiled, a launch of each kernel: the one that weighs most."""
+    """The profile with one launch of each kernel: the one that weighs most."""
     sides = (launches_of(capture, detail, (place,)) for place in dict.fromkeys(capture.detail))
     found = [main_launch(own) for own in sides if own is not None]
     return replace(detail, launches=tuple(launch for launch in found if launch is not None))
 
 
 def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
-    """Who takes the time, in a sentence."""
+    """The kernels that take the time, in a sentence."""
     most = [f"{shortened(row.name)} {row.cells[1]}" for row in rows[:3]]
-    return _("{time} on the GPU: {kernels} of it.").format(
+    return _("{time} on the GPU: {kernels} of it").format(
         time=time_words(total(capture.survey)), kernels=units.listed(most)
     )
 
@@ -198,45 +210,52 @@ def _launches(capture: ProgramCapture, detail: Profile | None) -> dict[int, tupl
 
 
 def _fate(
-    shown: Sequence[str], name: str, href: str, seconds: tuple[float, float], moved: bool
+    difference: ProgramDifference, shown: Sequence[str], rows: Sequence[WorkChange], moved: bool
 ) -> View:
-    """A row of the table of two programs: its `seconds` in both, and whether they differ."""
-    return View(fate=shown[0], name=name, href=href, cells=shown[2:], seconds=seconds, moved=moved)
+    """A row of the table of two programs, and whether its time differs."""
+    return View(
+        fate=shown[0],
+        name=shown[1],
+        whole=shown[1],
+        href="",
+        cells=shown[2:],
+        seconds=difference.seconds(*rows),
+        moved=moved,
+        strip=(),
+        words=(),
+    )
 
 
 def program_diff_view(
     difference: ProgramDifference,
     steps: Mapping[int, KernelStep],
     pages: tuple[Sequence[str], Sequence[Link]],
-    panel: tuple[str, PanelView | None],
+    leading: tuple[str, View | None],
 ) -> View:
     """The page of two captures.
 
     `steps` are the kernels that matter, by their row; `pages` are where each row leads to, or "",
-    and those of both sides; the panel is of the kernel that changed most.
+    and those of both sides; `leading` the kernel with a page that changed most, and that page.
     """
     sheet = difference_sheet(difference, rest="below")
     every = difference_sheet(difference, everything=True)
-    names = row_names(difference)
+    every_row = difference.rows
     rows = [
-        # The whole name: those of libraries differ at their end.
-        _fate(shown, name, href, difference.seconds(row), weighs(difference, row))
-        for shown, name, href, row in zip(
-            every.shown[:-1], names, pages[0], difference.rows, strict=True
+        _fate(difference, shown, (row,), weighs(difference, row)).but(
+            whole=name, href=href, **_told(difference, steps.get(number), href)
+        )
+        for number, (shown, name, href, row) in enumerate(
+            zip(every.shown[:-1], row_names(difference), pages[0], every_row, strict=True)
         )
     ]
     kept, left = fold(difference)
-    every_row = difference.rows
     sums = [
-        _fate(
-            *(shown, shown[1], ""),
-            difference.seconds(*own),
-            difference.moved and own is every_row,
-        )
+        _fate(difference, shown, own, difference.moved and own is every_row)
         for shown, own in zip(sheet.shown[len(kept) :], (*left.values(), every_row), strict=True)
     ]
     captures = difference.old, difference.new
     title = f"@{difference.old.name} → @{difference.new.name}"
+    said, page = program_words(difference), leading[1]
     return View(
         head=Head(
             heading=once(" ".join(each.command) for each in captures),
@@ -246,21 +265,26 @@ def program_diff_view(
             chips=program_chips(captures),
             notices=difference.warnings,
         ),
-        lede=[text + _(".") for text in program_words(difference)],
+        lede=said[0],
+        more=said[1:],
         reasons=difference.reasons,
         timed=difference.timed,
         tiles=_tiles(difference),
         totals=(difference.totals[0].value, difference.totals[1].value),
-        panel=panel[1],
-        panel_title=_("{kernel} is now limited by").format(kernel=panel[0]),
-        kernels=[
-            _kernel(difference, Link(names[number], pages[0][number]), step)
-            for number, step in steps.items()
-        ],
+        leading=leading[0],
+        code=page.hunks.shown[0].but(machine=()) if page and page.hunks.shown else None,
+        panel=page.panel if page else None,
+        kernel=next((row.name for row in rows if row.href == leading[0]), ""),
+        strip=next((row.strip for row in rows if row.href == leading[0]), ()),
         columns=every.header[2:],
         rows=[rows[n] for n in kept],
         sums=sums,
         rest=[row for n, row in enumerate(rows) if n not in kept],
+        spent=stacked(
+            [f"@{side.name}" for side in captures],
+            [(row.name, row.seconds) for row in rows],
+            "s" * difference.timed,
+        ),
     )
 
 
@@ -291,23 +315,19 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
     )
 
 
-def _kernel(difference: ProgramDifference, kernel: Link, step: KernelStep) -> View:
-    """What became of a kernel that matters: its strip if it has one, and `words` besides."""
+def _told(difference: ProgramDifference, step: KernelStep | None, href: str) -> dict[str, Any]:
+    """The text below a kernel's name: its strip if it has one, and `words` besides."""
+    if step is None:
+        return {}
     said, story = step_words(step, difference), step.story
     # A strip says what the first sentence does.
     sentences = said.sentences if story is None else said.sentences[1:]
-    speed = step.comparison.speed if step.comparison is not None and story is not None else None
+    speed = step.comparison.speed if step.comparison is not None else None
     alike = speed is not None and not speed.moved
-    return View(
-        name=kernel.text,
-        href=kernel.href if story is not None else "",
-        seconds=said.seconds,
-        of_it=said.of_it,
-        speed=speed,
-        alike=alike,
-        strip=strip_links(story.strip, kernel.href) if story is not None and not alike else (),
-        words=(*said.launches, *said.warnings, *sentences),
-    )
+    return {
+        "strip": strip_links(story.strip, href) if story is not None and not alike else (),
+        "words": (said.program, *said.launches, *said.warnings, *sentences),
+    }
 
 
 # --- the index -----------------------------------------------------------------------------

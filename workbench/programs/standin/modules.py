@@ -43,7 +43,7 @@ class ModuleKernel:
 
     @cached_property
     def pointed(self) -> tuple[tuple[int, int], ...]:
-        """Where a parameter points to plain elements: its offset, and the bytes of an element."""
+        """Parameters that point to plain elements: offset, and bytes of an element."""
         types = in_parentheses(demangled(self.kernel.name))
         if len(types) != len(self.parameters):
             return ()
@@ -74,8 +74,8 @@ class LoadedModule:
             if len(images) > 1:  # objects of -rdc, of which NVIDIA's library has no PTX
                 raise NoCodeError(
                     "a part of a module holds machine code alone",
-                    "Kernels that launch kernels (cudadevrt) are not supported; of your own parts, "
-                    "build each with PTX.",
+                    "Kernels that launch kernels (cudadevrt) are not supported; build each of your "
+                    "own parts with PTX.",
                 )
             kernel = _first_kernel(images)
             raise NoCodeError(

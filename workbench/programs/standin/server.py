@@ -203,7 +203,7 @@ class _Conversation:
             case "RESOURCES":
                 self._answer(device.resources(int(words[0]), words[1]))
             case "MISSING":
-                device.state.note(f"missing {words[0]}", f"{words[0]} was called: it is not here")
+                device.state.note(f"missing {words[0]}", f"{words[0]} was called, but is not here")
             case "REFUSED":
                 device.state.refused(words[1], list(map(int, words[2:])))
             case "STATIC":

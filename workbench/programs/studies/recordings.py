@@ -116,7 +116,7 @@ def plain_name(lifted: LiftedLaunch) -> str:
 def told_guesses(uses: Sequence[BufferUse], notes: Sequence[str]) -> list[str]:
     """The paragraphs of a docstring that say what was guessed."""
     return [
-        _("Guessed, and to be mended here: names, element types, the tolerance."),
+        _("Guessed, and to be corrected here: names, element types, the tolerance."),
         "\n".join(map(_in_words, uses)),
         *[f"* {told(note)}" for note in notes if note],
     ]

@@ -172,7 +172,7 @@ def test_a_kernel_that_does_wrong_is_told_and_another_one_taken(
     ran_programs.fake(runs.project.root, monkeypatch, faults=found.all)
     made = start(runs)
     assert made.versions == {"v0": "sum"} and list(made.left) == ["scale", "scale_wide<4>"]
-    assert made.notes[0].startswith("scale does wrong: scaling.cu:9: a race. A version of it")
+    assert made.notes[0].startswith("scale has a fault: scaling.cu:9: a race. Its versions")
     assert start(runs, kernel="scale", study="wrong").versions["v0"] == "scale"
 
 

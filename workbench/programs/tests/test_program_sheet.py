@@ -71,7 +71,7 @@ def test_names_break_between_words_alone() -> None:
     found = between({LONG: 9_000_000, "b": 1_000_000}, {LONG: 3_000_000, "b": 2_000_000})
     parts = {part.rstrip("_… ") for part in name_parts(LONG)}
     for width in (80, 60):
-        text = render(sheet_view(difference_sheet(found)), width)
+        text = render(sheet_view(difference_sheet(found)), width).partition(" kernel ")[2]
         rows = [line.strip().split("  ")[0] for line in text.splitlines() if "_" in line]
         words = [word for row in rows for word in row.rstrip("…").split("_") if word]
         assert len(rows) > 1

@@ -48,5 +48,5 @@ def test_gpus_of_two_models_are_refused_before_anything_is_run(
 ) -> None:
     gpus(gpu(0), gpu(1, "NVIDIA Stand-In 2", 8))
     code, out, err = cli("tune", "v1", "--gpus", "all", "--no-profile")
-    assert code == 2 and "2 models, whose times nobody may compare" in err and not out
+    assert code == 2 and "2 models, whose times are not comparable" in err and not out
     assert not log() and not list(project.profiles.glob("*/double/tuned/v1/*"))

@@ -1,4 +1,4 @@
-"""What the site is made of: its ladders', reports' and programs' pages, the index, the glossary.
+"""Build the site: its ladders', reports' and programs' pages, the index, the glossary.
 
 Pages are planned from paths and contents alone (no profile is decoded, no template loaded for a
 page that is up to date). A new kind of page is one more generator of `Page`s, a view model and a
@@ -76,7 +76,7 @@ def index_pages(site: Site, stamp: str) -> Iterator[Page]:
 
     def planned(template: str, here: str, *summaries: list[dict[str, object]]) -> Iterator[Page]:
         key = digest(stamp, msgspec.json.encode(summaries))
-        # How many pages there are is known without a look at the rows where nothing changed.
+        # If nothing changed, the number of pages is known without a look at the rows.
         known = {
             path: kept.key
             for path, kept in site.pages(SHARED).items()
@@ -125,7 +125,7 @@ class ProgramPages(Protocol):
     """The module of a feature that makes the pages of captured programs."""
 
     def program_folder(self, *programs: CapturedProgram) -> str:
-        """Where the pages of a capture lie, or of two that are compared, from the site's root."""
+        """The folder of the pages of a capture, or of two compared ones, below the site's root."""
 
     def write_programs(
         self, site: Site, asked: tuple[CapturedProgram, ...], stamp: str
@@ -140,11 +140,11 @@ def program_pages() -> ProgramPages:
 
 
 class BuiltReport(Record, frozen=True):
-    """Where the site is and what was done.
+    """The site's place and the result of building it.
 
-    `asked` are the pages of pairs that were asked for; `damaged`: why recorded files were left out;
-    `broken`: why studies could not be read, of which pages show what is recorded;
-    `notes`: what is not known of studies that were not run.
+    `asked` are the pages of pairs that were asked for; `damaged`: reasons why recorded files were
+    left out; `broken`: reasons why studies could not be read, whose pages show their records;
+    `notes`: unknown facts of studies that were not run.
     """
 
     index: Path
@@ -373,7 +373,7 @@ class _StudyPages:
 
     @property
     def hold(self) -> bool:
-        """Whether all of its pages are as an earlier run wrote them from the same."""
+        """True if all of its pages are as an earlier run wrote them from the same."""
         return self._site.study(self.owner).key == self._key and self._site.whole(self.owner)
 
     @cached_property
@@ -383,12 +383,12 @@ class _StudyPages:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not known of a study that was not run."""
+        """Unknown facts of a study that was not run."""
         study = self.info.study
         return study.remarks if isinstance(study, SeenStudy) else ()
 
     def keep(self) -> None:
-        """Note that its pages are written; every run says what is to be remarked of a study."""
+        """Note that its pages are written; every run repeats the remarks on a study."""
         if self.info.error is None and not self.notes:
             folder = f"{os.path.relpath(self._folder, self._project.root)}/"
             places = tuple(
@@ -402,7 +402,7 @@ class _StudyPages:
 
 
 class _Ladders(NamedTuple):
-    """What was done to ladders' pages, and the pages of pairs; see `BuiltReport`."""
+    """The result for ladders' pages, and the pages of pairs; see `BuiltReport`."""
 
     pages: PageCount = PageCount()
     asked: Iterable[str] = ()
@@ -471,7 +471,7 @@ def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageErr
 
 
 def _gone(project: Project, asked: Iterable[str]) -> Iterator[WorkbenchError]:
-    """Why studies that were asked for cannot be read: they are not there."""
+    """Errors for studies that were asked for and do not exist."""
     for name in asked:
         if not (project.kernels / name / "study.py").exists():
             try:
@@ -493,7 +493,7 @@ def _pages(
     for ladder in ladders:
         found = [f"{ladder.problem} {time}" for time in times_of(site, ladder)]
         times.setdefault((ladder.name, ladder.device), []).extend(found)
-    # What compares two devices holds no ladder either.
+    # Pages of two devices hold no ladder either.
     again = cache(again)
     devices: list[Page] = []
     links: dict[str, list[Link]] = {}
@@ -547,12 +547,12 @@ class _Across(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where it lies: beside the pages of the second device."""
+        """Its folder: beside the pages of the second device."""
         return ladder_folder(self.after.ladder)
 
     @property
     def link(self) -> Link:
-        """To it, from those pages."""
+        """The link to it from those pages."""
         return Link(" → ".join(self.labels), step_page(*self.labels, "ncu"))
 
     def page(self, site: Site, stamp: str, again: Callable[[str], list[Ladder]]) -> Page:
@@ -604,7 +604,7 @@ def _across(site: Site, ladders: list[Ladder], asked: list[Pair]) -> Iterator[_A
 
 
 def _on_devices(pair: Pair, ladders: list[Ladder]) -> Iterator[_Across]:
-    """What ``v3@h100..v3@h200`` means, on every problem that both are profiled for."""
+    """The pages of ``v3@h100..v3@h200``, for every problem that both are profiled on."""
     (old, _, before), (new, _, after) = (side.partition("@") for side in pair[1:])
     known = {ladder.device for ladder in ladders}
     for first, second in permutations(ladders, 2):

@@ -99,7 +99,7 @@ def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str)
 
 
 def version_head(rung: Rung, engine: str) -> Head:
-    """What a version's page takes from the ladder for its head."""
+    """The head of a version's page, from its ladder."""
     ladder, declared = rung.ladder, rung.declared
     order = [other for other in ladder.along(rung) if other.entries]
     links = [(other.id, rung_page(other)) for other in order]
@@ -190,7 +190,7 @@ def _unread(ladder: Ladder) -> tuple[str, ...]:
 
 
 class _PageKeys:
-    """What decides whether a ladder's pages are written again.
+    """Keys that decide if a ladder's pages are written again.
 
     Files are looked at before anything is rendered: a key never speaks of what came later.
     `code` is the key of the code that renders.
@@ -304,7 +304,7 @@ def ladder_pages(
 
 
 def _untold(ladder: Ladder) -> tuple[str, ...]:
-    """Why tunings of the study cannot be read."""
+    """Errors of reading the study's tunings."""
     found = ladder.family.tunings.values()
     return tuple(each.message for each in found if isinstance(each, DataError))
 
@@ -334,7 +334,7 @@ def _render_step(ladder: Ladder, step: StepName, path: str) -> Rendered:
 def render_devices(
     rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str, path: str
 ) -> Rendered:
-    """What an engine recorded on two devices, compared; nobody's prediction speaks of that."""
+    """Records of an engine on two devices, compared, without predictions."""
     from workbench.analysis.story import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
 
@@ -349,12 +349,13 @@ def _render_ladder(
 ) -> Rendered:
     from workbench.views.html.pages.index import summarize
     from workbench.views.html.pages.ladder import ladder_view
-    from workbench.views.html.render import render
+    from workbench.views.html.render import card, render
 
     notices = (*_unread(ladder), *_untold(ladder))
     view = ladder_view(ladder, pairs, strips(), tuned_links(ladder), notices)
     return Rendered(
         html=render("ladder.html", path, view=view),
+        beside=card(path, view),
         summary=msgspec.to_builtins(summarize(ladder, (link.href for link in pairs))),
     )
 

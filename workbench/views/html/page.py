@@ -28,7 +28,7 @@ _CODE = b"window.workbenchCode="
 
 
 class View(SimpleNamespace):
-    """What a template shows, of a page or of a row on one, under the names that it uses."""
+    """The values that a template shows, of a page or of a row on one, under its names."""
 
     def but(self, **changes: object) -> View:
         """The same with changes."""
@@ -65,11 +65,11 @@ class Badge(Record, frozen=True):
 
 
 class Head(Record, frozen=True):
-    """What every page begins with: names, links, marks.
+    """The head of every page: names, links, marks.
 
-    `change` is what its author says was changed, `steps` and `pages` lead to neighbours;
-    `listings` says that those pages hold all instructions, as ``#k0-i12``; `notices` may change a
-    verdict, `origin` says where numbers are from.
+    `change` is the author's description of the change, `steps` and `pages` lead to neighbours;
+    `listings`: those pages hold all instructions, as ``#k0-i12``; `notices` may change a verdict,
+    `origin` is the source of the numbers.
     """
 
     heading: str
@@ -123,7 +123,7 @@ class ReportFile(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is called: its label, or its file's name."""
+        """Its title: its label, or its file's name."""
         return self.label or self.path.name
 
 
@@ -151,7 +151,7 @@ class Page(Record, frozen=True):
 
 
 class KeptPage(Record, frozen=True):
-    """What the manifest remembers of a page; sizes tell a page that a crash has cut short."""
+    """The manifest's record of a page; sizes reveal a page that a crash has cut short."""
 
     key: str
     owner: str
@@ -161,7 +161,7 @@ class KeptPage(Record, frozen=True):
 
 
 class PageCount(NamedTuple):
-    """How many pages were written, left alone because unchanged, and removed."""
+    """The numbers of pages written, left alone because unchanged, and removed."""
 
     written: int = 0
     unchanged: int = 0
@@ -212,7 +212,7 @@ def page_part(name: str) -> str:
 
 
 def ladder_folder(ladder: Ladder) -> str:
-    """Where a ladder's pages lie, relative to the site."""
+    """The folder of a ladder's pages, relative to the site."""
     parts = (ladder.name, ladder.device, ladder.problem)
     return "studies/" + "/".join(page_part(part) for part in parts)
 
@@ -273,6 +273,6 @@ def launch_page(index: int) -> str:
     return f"launch{index}.html"
 
 
-def code_name(path: str) -> str:
-    """Name of the file of a page's code, from the page's path: ``v3.html`` -> ``v3.code.js``."""
-    return PurePosixPath(path).name.removesuffix(".html") + ".code.js"
+def file_beside(path: str, suffix: str = ".code.js") -> str:
+    """Name of a file beside a page, from the page's path: ``v3.html`` -> ``v3.code.js``."""
+    return PurePosixPath(path).name.removesuffix(".html") + suffix

@@ -17,7 +17,7 @@ from workbench.analysis.sentence import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.language import _, ngettext
 from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
-from workbench.views.html.page import Badge, Link, Tone
+from workbench.views.html.page import Badge, Link, Tone, View
 
 
 @lru_cache(maxsize=64)
@@ -52,7 +52,7 @@ class Phrase(Record, frozen=True):
 
 
 def sentence(text: str) -> tuple[Phrase, ...]:
-    """What stands between back quotes is code; without them the sentence is one piece."""
+    """Pieces of a sentence; text between back quotes is code."""
     parts = enumerate(_CODE.split(text))
     return tuple(Phrase(part, code=place % 2 == 1) for place, part in parts if part)
 
@@ -77,7 +77,7 @@ class CounterCell(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """Why it has no value; "" where it has one."""
+        """The reason why it has no value; "" if it has one."""
         return self.reading.reason if isinstance(self.reading, Missing) else ""
 
     @property
@@ -88,7 +88,7 @@ class CounterCell(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """Why no run can have it; "" where one can."""
+        """The reason why the value is impossible; "" if it is possible."""
         if isinstance(self.reading, Missing):
             return ""
         bound = bound_broken(self.counter.id, self.reading.value)
@@ -100,7 +100,7 @@ class CounterCell(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """What has to be written beside the value."""
+        """The unit to write beside the value."""
         return "" if isinstance(self.reading, Missing) else units.beside(self.reading.unit)
 
 
@@ -151,6 +151,34 @@ def range_of(low: float, value_: float, high: float) -> str:
 def width(amount: float, whole: float = 1.0) -> str:
     """An amount's part of a whole as a CSS width, clamped; not text for a reader."""
     return f"{min(max(amount / whole, 0.0), 1.0) * 100:.1f}"
+
+
+#: Parts of a stacked bar that have a colour and a name.
+_COLOURED = 7
+
+
+def stacked(
+    labels: Sequence[str], rows: Sequence[tuple[str, tuple[float, ...]]], unit: str = ""
+) -> list[View]:
+    """A bar a side of kernels and their amounts; small ones are one part. `unit`: of the sum."""
+    order = sorted(rows, key=lambda row: -max(row[1]))
+    parts = order[:_COLOURED]
+    if left := [own for _name, own in order[_COLOURED:]]:
+        words = _("{n} more").format(n=units.count(len(left)))
+        parts.append((words, tuple(map(sum, zip(*left, strict=True)))))
+    sums = [sum(own) or 1.0 for own in zip(*(own for _name, own in rows), strict=True)]
+    return [
+        View(
+            label=label,
+            said=units.quantity(whole, unit) if unit else "",
+            width=width(whole, max(sums)),
+            parts=[
+                (name, own[side] / whole, min(own) > 0, f"c{n}")
+                for n, (name, own) in enumerate(parts, 1)
+            ],
+        )
+        for side, (label, whole) in enumerate(zip(labels, sums, strict=True))
+    ]
 
 
 def shape(launch: Launch) -> str:

@@ -38,17 +38,15 @@ _COLLECTED = (100_000, 50, 100)
 _REST = 20
 
 _Done = list[tuple[str, KeptPage]]
-#: What children inherit: set before they are forked.
+#: Pages that children inherit: set before they are forked.
 _plan: list[list[Page]] = []
 
 
 def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     """Render and write groups of pages; one list of (path, manifest's word) per group.
 
-    `groups` is emptied on the way, so that what a group was made of can be let go.
-
-    Raises:
-        Whatever rendering raises; groups that are done stay written and told.
+    `groups` is emptied on the way, so that what a group was made of can be let go. Raises Whatever
+    rendering raises; groups that are done stay written and told.
     """
     processes = _processes(groups)
     if processes == 1:
@@ -124,7 +122,7 @@ def _processes(groups: list[list[Page]]) -> int:
 
 
 def _processors() -> int:
-    """How many this process may use; not every system tells."""
+    """The number of processors that this process may use; all, if the system does not say."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
@@ -166,7 +164,7 @@ def _write(out: Path, group: list[Page]) -> _Done:
 
 
 class _Sweeps:
-    """When this process is to be searched again, by its own clock in seconds."""
+    """The time of this process's next search, by its own clock in seconds."""
 
     due = 0.0
 

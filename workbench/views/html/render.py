@@ -18,7 +18,7 @@ from workbench.counters import Counter, catalog
 from workbench.features import FEATURES
 from workbench.language import _, current, ngettext, told
 from workbench.model import Estimate, Launch
-from workbench.views.html.page import rung_page, to_root
+from workbench.views.html.page import View, file_beside, rung_page, to_root
 from workbench.views.html.parts import (
     Phrase,
     hue,
@@ -66,7 +66,7 @@ def stall(launch: Launch) -> Share | None:
 
 
 def gained(share: float) -> str:
-    """What was saved of a duration; of what was lost, how much longer it is."""
+    """The part of a duration that was saved; if it grew, the growth with its sign."""
     return percent(share) if share > 0 else units.signed(-share * 100, "%")
 
 
@@ -97,12 +97,12 @@ def step_ratio(speedup: Estimate) -> str:
 
 
 def predicted(change: str) -> str:
-    """What an author predicted: a bound as it was written, a direction as a word."""
+    """An author's prediction: a bound as it was written, a direction as a word."""
     return {"up": _("up"), "down": _("down"), "same": _("same")}.get(change, change)
 
 
 def floor(counter: Counter) -> str:
-    """How much a counter varies between two captures: ``2% and 1 points``, ``exact``."""
+    """The noise of a counter between two captures: ``2% and 1 points``, ``exact``."""
     parts = []
     if counter.noise:
         parts.append(units.tick(100 * counter.noise, "%"))
@@ -144,7 +144,7 @@ def noise(delta: Delta) -> str:
 
 
 def key(value: float | None) -> str:
-    """What a cell is sorted by."""
+    """The sort key of a cell."""
     return "" if value is None else f"{float(value):.6g}"
 
 
@@ -186,6 +186,7 @@ _FILTERS = {
     **{each.__name__: each for each in (amount, noise, relative)},  # of `Delta`
     "counter": find_counter,
     "digits": units.digits3,
+    "from": lambda html, page: Markup(str(html).replace('href="#', f'href="{page}#')),
     "group": lambda identity: catalog().group_title(identity),
     "page": rung_page,
     "parts": name_parts,
@@ -245,8 +246,14 @@ def render(template: str, path: str, **context: object) -> str:
     site's root are made relative to it. No character of `context` hides or reorders others on the
     page.
     """
-    html = environment().get_template(template).render(root=to_root(path), **context)
+    card = file_beside(path, ".card.svg")
+    html = environment().get_template(template).render(root=to_root(path), card=card, **context)
     return block(without_ends(said_once(html)))
+
+
+def card(path: str, view: View) -> dict[str, bytes]:
+    """The picture to share of a step or ladder, 1200 × 630, and its name beside the page."""
+    return {file_beside(path, ".card.svg"): render("card.svg", path, view=view).encode()}
 
 
 def without_ends(html: str) -> str:

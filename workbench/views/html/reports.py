@@ -24,7 +24,6 @@ from workbench.store.codec import decode
 from workbench.units import listed
 from workbench.views.html.page import (
     REPORTS,
-    Badge,
     Head,
     Link,
     Page,
@@ -45,7 +44,7 @@ _NAMED = 3
 
 
 class PagedLaunches:
-    """What was captured elsewhere: it has a page, and each of its profiled launches one."""
+    """Launches captured elsewhere: a page for all, and one for each profiled launch."""
 
     content: bytes | str
     name: str
@@ -55,7 +54,7 @@ class PagedLaunches:
 
     @cached_property
     def detail(self) -> Profile | None:
-        """What was profiled of it."""
+        """The profile of its launches."""
         raise NotImplementedError
 
     @cached_property
@@ -75,9 +74,8 @@ class _Report(PagedLaunches):
         try:
             self.content = read_regular(file.path, REPORT)
         except OSError as error:
-            raise UsageError(
-                f"cannot read {file.path}: {error.strerror}", "Check the path and its permissions."
-            ) from error
+            said = f"cannot read {file.path}: {error.strerror}"
+            raise UsageError(said, "Check the path.") from error
         self.file = file
         self.name = file.title + (f"::{file.kernel}" if file.kernel else "")
         # Two files of the same name from two folders are two reports; the path stays private.
@@ -87,7 +85,7 @@ class _Report(PagedLaunches):
 
     @cached_property
     def detail(self) -> Profile:
-        """What the report holds of the kernels that are meant."""
+        """The report's profile of the selected kernels."""
         path = self.file.path
         whole = decode(path, Profile) if self.file.label else read_report(path)
         return select_kernels(whole, self.file.kernel)
@@ -196,10 +194,7 @@ def _comparison(old: _Report, new: _Report, path: str) -> Rendered:
             Link(label, f"../../{report.folder}/index.html")
             for label, report in zip(labels, (old, new), strict=True)
         ),
-        chips=tuple(
-            Badge(text=notice.message, tone="warn")
-            for notice in dict.fromkeys((*old.detail.notices, *new.detail.notices))
-        ),
+        notices=tuple(dict.fromkeys(x.message for x in (*old.detail.notices, *new.detail.notices))),
     )
     summary = summarize_files((step.old, step.new), head.name, path)
     page = render_diff(path, diff_view(step, head))

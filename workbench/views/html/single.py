@@ -35,7 +35,7 @@ _STYLE = "a:not([href]) { color: inherit; text-decoration: none; cursor: default
 #: Bytes in which a page of ours has said that it is one.
 _HEAD = 2048
 
-#: What ends a script element, or starts one of the states in which its end is not seen
+#: Matches the end of a script element, or the start of a state in which its end is not seen
 #: (HTML, section 4.12.1.3, restrictions for contents of script elements).
 _ENDS_SCRIPT = re.compile(r"<!--|</?script", re.IGNORECASE)
 _ENDS_STYLE = re.compile(r"</(?=style)", re.IGNORECASE)
@@ -60,7 +60,7 @@ def pack(page: Path, root: Path) -> str:
 
 
 def is_page_of_ours(path: Path) -> bool:
-    """Whether a file is a page of a report, so that a new one may take its place."""
+    """True if a file is a page of a report, so that a new one may replace it."""
     try:
         check_regular(path, path.stat())
         with path.open("rb") as stream:
@@ -82,7 +82,7 @@ class _Packer(HTMLParser):
         self._skipping = False  # inside a script element that was taken out
 
     def text(self) -> str:
-        """What has been copied."""
+        """The copied text."""
         self._scripts()
         return "".join(self._out)
 

@@ -42,10 +42,10 @@ _LOCK_TIMEOUT_S = 10.0
 _LIMIT = ByteLimit("a report's manifest", 64 * MIB)
 #: Stands for the digest of a file that is not shown.
 _LEFT_OUT = "left out"
-#: How often the manifest is written while pages land, in seconds.
+#: Seconds between writes of the manifest while pages are written.
 _SAVE_EVERY_S = 0.5
 
-#: What `stat` says of a file (modified, in ns; size) and the digest of its content then.
+#: A file's `stat` (modified, in ns; size) and the digest of its content then.
 FileStamp = tuple[int, int, str]
 
 
@@ -108,7 +108,7 @@ class Site:
 
     def __exit__(self, *error: object) -> None:
         with self._held:
-            # What was to be written and never was.
+            # Pages that were planned and never written.
             for path in [path for path, kept in self._pages.items() if not kept.key]:
                 if not (self.out / path).exists():
                     del self._pages[path]
@@ -162,7 +162,7 @@ class Site:
             self._seen_files[self._name(path)] = (0, 0, _LEFT_OUT)
 
     def study(self, owner: str) -> KeptStudy:
-        """What an earlier run kept of the study that owns pages."""
+        """An earlier run's record of the study that owns pages."""
         return self._studies.get(owner, KeptStudy())
 
     def keep_study(self, owner: str, kept: KeptStudy) -> None:
@@ -183,7 +183,7 @@ class Site:
             status = path.stat()
         except OSError as error:
             raise DataError(
-                f"{path}: cannot be read: {error.strerror}", "Look what became of it."
+                f"{path}: cannot be read: {error.strerror}", "Check what happened to it."
             ) from error
         stamp = self._files.get(name)
         if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
@@ -241,7 +241,7 @@ class Site:
             self._save(ended=False)
 
     def current(self, page: Page) -> KeptPage | None:
-        """What is kept of a page that need not be written again; None: it must be.
+        """The record of a page that need not be written again; None: it must be.
 
         A page without a key was being written when a run was killed.
         """
@@ -251,7 +251,7 @@ class Site:
         return kept if kept.key == page.key else None
 
     def _whole(self, path: str) -> bool:
-        """Whether a page, and what lies beside it, is on the disk as it was written."""
+        """True if a page, and the files beside it, are on the disk as they were written."""
         kept = self._pages[path]
         folder = path.rpartition("/")[0]
         sizes = {path: kept.size, **{f"{folder}/{n}": size for n, size in kept.beside.items()}}
@@ -270,13 +270,13 @@ class Site:
             remove_file(self.out, name)
 
     def fresh(self, owner: str, key: str) -> int:
-        """How many pages `owner` has, if all of them are there with this key; else 0."""
+        """The number of pages of `owner`, if all of them are there with this key; else 0."""
         own = self.pages(owner)
         same = all(kept.key == key for kept in own.values())
         return len(own) if same and self.whole(owner) else 0
 
     def whole(self, owner: str) -> bool:
-        """Whether every page of `owner` is there as a run that ended wrote it."""
+        """True if every page of `owner` is there as a complete run wrote it."""
         own = self.pages(owner).items()
         return not self._force and all(kept.key and self._whole(path) for path, kept in own)
 
@@ -337,7 +337,7 @@ def _check_names(out: Path, manifest: _Manifest) -> None:
             parts_of(out, name)
     except DataError as error:
         raise DataError(
-            f"{out / MANIFEST} is not to be trusted: {error.message}",
+            f"{out / MANIFEST} cannot be trusted: {error.message}",
             f"Nothing was changed. Remove {out}; a report can be written again at any time.",
         ) from error
 
@@ -410,7 +410,7 @@ _SAID = re.compile(r'\b_\("((?:[^"\\]|\\.)*)"')
 
 
 def script_texts() -> list[str]:
-    """What the scripts say to people, in English."""
+    """The scripts' texts for people, in English."""
     scripts = (_OWN / name for name in _ASSETS[1:3])
     return [said for each in scripts for said in _SAID.findall(each.read_text("utf-8"))]
 

@@ -34,10 +34,8 @@ _Shape = TypeVar("_Shape", bound=Document)
 def shaped(record: object, shape: type[_Shape], **other: object) -> _Shape:
     """The fields of `shape` as `record` has them as attributes, those of its parts included.
 
-    `other` are fields that are not as the record has them; UNSET ones are left out.
-
-    Raises:
-        msgspec.ValidationError: the record lacks one, or has it of another type.
+    `other` are fields that are not as the record has them; UNSET ones are left out. Raises
+    msgspec.ValidationError: the record lacks one, or has it of another type.
     """
     if not other:
         return msgspec.convert(record, shape, from_attributes=True)
@@ -65,7 +63,7 @@ def compact(document: Any) -> str:
 
 
 class ErrorFacts(Document, frozen=True):
-    """What happened and where, what to do next, and the exit code of docs/exit-codes.md."""
+    """The error and its place, the next step, and the exit code of docs/exit-codes.md."""
 
     code: int
     message: str
@@ -73,6 +71,6 @@ class ErrorFacts(Document, frozen=True):
 
 
 class ErrorDocument(Document, frozen=True):
-    """What stands on standard error, in one line, with ``workbench --json-errors``."""
+    """The line on standard error with ``workbench --json-errors``."""
 
     error: ErrorFacts

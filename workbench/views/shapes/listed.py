@@ -78,13 +78,13 @@ class LogLine(Document, frozen=True):
 
 
 class LogDocument(Document, frozen=True):
-    """What the errors and warnings of a log mean; `here`: whether ncu, chip and driver fit."""
+    """Meanings of a log's errors and warnings; `here`: mismatches of ncu, chip and driver."""
 
     lines: list[LogLine]
     here: list[str]
 
 
 class DoctorDocument(Document, frozen=True):
-    """What this machine can do."""
+    """Abilities of this machine."""
 
     checks: list[EquipmentFacts]

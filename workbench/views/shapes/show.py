@@ -69,11 +69,11 @@ class ShownLaunch(Document, frozen=True):
 
 
 class BuiltKernel(Document, KernelResources, frozen=True):
-    """What the compiler gave one kernel; sizes in bytes."""
+    """Resources that the compiler gave one kernel; sizes in bytes."""
 
 
 class BuildFacts(Document, frozen=True):
-    """How it was compiled; an empty object where that is not known."""
+    """The build: compiler, flags and kernels; an empty object if it is not known."""
 
     compiler: str | UnsetType = UNSET
     arch: str | UnsetType = UNSET
@@ -106,7 +106,7 @@ class LoadShare(Document, frozen=True):
 
 
 class LimitFacts(Document, frozen=True):
-    """What limits a kernel: the resource nearest its peak, in % of that."""
+    """The limit of a kernel: the resource nearest its peak, in % of that."""
 
     id: str
     words: str
@@ -135,7 +135,7 @@ class WayToTry(Document, frozen=True):
 
 
 class Headroom(Document, frozen=True):
-    """What limits the launch that takes most of the time, and what can be tried."""
+    """The limit of the launch that takes most of the time, and ways to try."""
 
     limit: LimitFacts | None
     hottest: HottestLine | None
@@ -209,7 +209,7 @@ class FlowLine(Document, frozen=True):
 
 
 class MemoryFlow(Document, frozen=True):
-    """What went one way; `share` is 0 to 1 of `peak`."""
+    """The flow in one direction; `share` is 0 to 1 of `peak`."""
 
     id: str
     start: str = msgspec.field(name="from")

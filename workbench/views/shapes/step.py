@@ -69,7 +69,7 @@ class LineDelta(Document, LineShare, frozen=True):
 
 
 class CounterPart(Document, frozen=True):
-    """What one link explains of a counter's change."""
+    """The part of a counter's change that one link explains."""
 
     link: LinkName
     hunk: int | None
@@ -97,7 +97,7 @@ class AttributedCounter(Document, frozen=True):
 
 
 class JudgedExpectation(Document, frozen=True):
-    """What the author predicted, and what became of it."""
+    """The author's prediction, and its verdict."""
 
     counter: str
     expected: str
@@ -114,7 +114,7 @@ class StripStop(Document, Stop, frozen=True):
 
 
 class CauseProof(Document, frozen=True):
-    """What was edited moved this counter; `score` and `share` are 0 to 1."""
+    """An edit moved this counter; `score` and `share` are 0 to 1."""
 
     counter: str
     beside: str | None
@@ -135,7 +135,7 @@ class StallChange(Document, frozen=True):
 
 
 class WorkDoubt(Document, frozen=True):
-    """Why the two sides may not have done the same work."""
+    """A reason why the two sides may not have done the same work."""
 
     kind: str
     words: str
@@ -143,7 +143,7 @@ class WorkDoubt(Document, frozen=True):
 
 
 class CauseFacts(Document, frozen=True):
-    """Why the step took the time that it took; the best proof first."""
+    """The cause of the step's change of time; the best proof first."""
 
     proofs: list[CauseProof]
     stalls: list[StallChange]
@@ -173,7 +173,7 @@ class BlamePath(Document, WaitPath, frozen=True):
 
 
 class TimeShare(Document, frozen=True):
-    """What one link explains of the change of time, in seconds."""
+    """The part of the change of time that one link explains, in seconds."""
 
     link: LinkName
     hunk: int | None
@@ -211,7 +211,7 @@ class OccupancyChange(Document, frozen=True):
 
 
 class MatchedLaunch(Document, frozen=True):
-    """How a launch found its partner."""
+    """A launch, and the way its partner was found."""
 
     old: str | None
     new: str | None
@@ -220,7 +220,7 @@ class MatchedLaunch(Document, frozen=True):
 
 
 class RuleScore(Document, Score, frozen=True):
-    """What a rule of ncu promised, and what the step gained; parts of the old duration."""
+    """The promise of a rule of ncu, and the step's gain; parts of the old duration."""
 
 
 class TriedWay(Document, frozen=True):
@@ -243,7 +243,7 @@ class ToldCounter(Document, frozen=True):
 
 
 class ToldLink(Document, frozen=True):
-    """What one link did."""
+    """The effects of one link."""
 
     link: LinkName
     symbol: str | None
@@ -257,18 +257,18 @@ class ToldLink(Document, frozen=True):
 
 
 class Untold(Document, LeftOut, frozen=True):
-    """How much is too small to be told."""
+    """The number of facts that are too small to show."""
 
 
 class ToldRest(Document, frozen=True):
-    """What no hunk explains, or not one alone."""
+    """Links that no hunk explains, or not one alone."""
 
     links: list[ToldLink]
     left_out: Untold
 
 
 class ToldHunk(Document, frozen=True):
-    """What is told of one hunk."""
+    """The facts of one hunk."""
 
     hunk: int
     links: list[ToldLink]
@@ -276,7 +276,7 @@ class ToldHunk(Document, frozen=True):
 
 
 class StoryTold(Document, frozen=True):
-    """What terminal, Markdown and the page tell of the step."""
+    """The facts of the step that terminal, Markdown and the page show."""
 
     threshold: float
     hunks: list[ToldHunk]
@@ -284,15 +284,15 @@ class StoryTold(Document, frozen=True):
 
 
 class ValueSpread(Document, Spread, frozen=True):
-    """How a value varied over launches."""
+    """The variation of a value over launches."""
 
 
 class FixedValue(Document, KernelValue, frozen=True):
-    """What compiler and launch fix, where the two sides differ."""
+    """A counter that compiler and launch fix, where the two sides differ."""
 
 
 class KernelMove(Document, frozen=True):
-    """What became of one kernel; seconds are of one launch, under the profiler."""
+    """The change of one kernel; seconds are of one launch, under the profiler."""
 
     old: str | None
     new: str | None
@@ -337,7 +337,7 @@ class ReplacedOpcode(Document, StandIn, frozen=True):
 
 
 class HunkMachineCode(Document, frozen=True):
-    """What the compiler made of one hunk; `rows` of both instruction tables."""
+    """The machine code of one hunk; `rows` of both instruction tables."""
 
     hunk: int
     kernel: str

@@ -31,7 +31,7 @@ PAGE = 500
 
 
 class ListPage:
-    """What of a long list stands on one of its pages.
+    """One page of a long list.
 
     Args:
         sizes: Versions of each study.
@@ -99,7 +99,7 @@ def _version(of: StudyList, rung: Rung) -> ListedVersion:
 
 
 def doubted(rungs: Sequence[Rung]) -> list[str]:
-    """Why recorded times of some versions cannot be, in words; `MARK_TIME` stands at each."""
+    """Reasons why recorded times of some versions are impossible; `MARK_TIME` marks each."""
     return [
         text for rung in rungs for text in (implausible_time(rung.timing) if rung.timing else ())
     ]

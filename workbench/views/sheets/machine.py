@@ -1,4 +1,4 @@
-"""What this machine can do, and what lines of ncu's mean."""
+"""Tables of this machine's abilities, and of the meanings of ncu's lines."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _how(timing: Timing) -> str:
 
 
 def caches(cache: str) -> str:
-    """How the caches were when times were taken: ``warm``, else ``cold``."""
+    """The state of the caches of a measurement, in words: ``warm``, else ``cold``."""
     return _("warm caches") if cache == "warm" else _("cold caches")
 
 
@@ -63,7 +63,7 @@ def _cells(timing: Timing, work: str, speed: str) -> dict[str, str]:
 
 
 def _captured(timings: Sequence[Timing]) -> str:
-    """When the times were taken; some may have come from the store."""
+    """The dates of the times; some may have come from the store."""
     dates = sorted(timing.captured for timing in timings)
     return span(when(dates[0]), when(dates[-1]))
 

@@ -70,7 +70,7 @@ def _row(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """What a `Text` of it shows, in at most `limit` characters."""
+    """The characters that a `Text` of it shows, at most `limit`."""
     text = _row(text)
     return f"{text[: limit - 1]}…" if len(text) > limit else text
 
@@ -126,12 +126,12 @@ def print_view(view: RenderableType, *, whole: bool = False) -> None:
 
 
 def _text(console: Console, view: RenderableType) -> str:
-    """What the console makes of a view, every character visible but for the styles' own."""
+    """The console's text of a view, with every character visible but for the styles' own."""
     plain = console.color_system is None
     with console.capture() as captured:
         console.print(view if plain else _Shown(view))
     text = captured.get().replace(_TIE, " ")
-    # Where there are no styles, the whole passes the door at once.
+    # Without styles, all of the text is made harmless at once.
     return inert(block(text) if plain else text)
 
 
@@ -199,7 +199,7 @@ class Drawn:
 
     @staticmethod
     def fit(drawn: Sequence[Drawn], rows: int) -> bool:
-        """Whether they take so many rows at most; they are drawn where only that can tell."""
+        """True if they take at most so many rows; they are drawn only if nothing else can tell."""
         return sum(one.least for one in drawn) <= rows and Drawn.height(drawn, 0) <= rows
 
     @staticmethod
@@ -284,7 +284,7 @@ def notes_block(notes: Sequence[str]) -> list[RenderableType]:
 
 
 def provenance(profile: Profile) -> str:
-    """Where numbers come from: problem, device, date, tool. Shown with every number."""
+    """The source of numbers: problem, device, date, tool. Shown with every number."""
     device = where = profile.device.name or _("an unknown device")
     if profile.problem:
         values = ", ".join(f"{key}={value}" for key, value in profile.parameters.items())
@@ -410,7 +410,7 @@ def name_rows(cell: rich.text.Text, width: int) -> Sequence[rich.text.Text]:
             ends.append(at)
             start = at
         at += len(part)
-        # What is longer than a row has to be broken after all.
+        # A word longer than a row has to be broken after all.
         while cell_len(cell.plain[start:at].rstrip()) > max(width, 1):
             start += max(width, 1)
             ends.append(start)
@@ -431,7 +431,7 @@ def _hanging(cell: rich.text.Text, width: int) -> rich.text.Text:
 
 
 def heads(names: tuple[str, str], longest: int) -> list[str]:
-    """What tells two names apart, each in `longest` columns: equal beginnings and ends go first.
+    """The parts that tell two names apart, each in `longest` columns, without equal ends.
 
     ``fortran-division``, ``fortran-multiplication`` -> ``…division``, ``…multiplica…``
     """
@@ -459,7 +459,7 @@ def heads(names: tuple[str, str], longest: int) -> list[str]:
 
 
 def _common(a: str, b: str) -> str:
-    """How two texts begin alike."""
+    """The common beginning of two texts."""
     differ = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
     return a[: next(differ, min(len(a), len(b)))]
 

@@ -71,7 +71,7 @@ SCREEN = 40
 _CHANGE, _NOTES = 2, 4
 #: Of a screen: rows that hunks have at least, and counters.
 _HUNK_ROWS, _COUNTER_ROWS = 6, 5
-#: Which rule made one value of several launches: beside a counter, and once above the table.
+#: Marks of the rule that made one value of several launches: at a counter, and above the table.
 _MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 #: From this width on there are two blanks between columns.
 _ROOMY = 76
@@ -209,7 +209,7 @@ def _time(comparison: Comparison, more: str | None) -> RenderableType:
 def _kernels(
     comparison: Comparison, width: int, most: int, more: str | None
 ) -> list[RenderableType]:
-    """How launches were compared, and what became of each kernel; nothing for one and one."""
+    """The comparison of launches, and a row for each kernel; empty for one and one."""
     kernels = comparison.kernels
     brief = most == _FEW_KERNELS
     words = [Text(each, style=DIM) for each in comparison.launch_words]
@@ -293,7 +293,7 @@ def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
 def _uncounted(
     comparison: Comparison, hidden: int, everything: bool, *, brief: bool
 ) -> list[RenderableType]:
-    """What is not in the table: counted, and named where it is missing."""
+    """Counters that are not in the table: their number, and the names of missing ones."""
     counters = comparison.counters
     gone = [
         delta
@@ -337,7 +337,7 @@ _SYMBOLS = 3  # of one link
 
 
 class _Room(NamedTuple):
-    """How many links of a hunk are told, counters of a link, and links of no hunk."""
+    """The most links of a hunk to show, counters of a link, and links of no hunk."""
 
     links: int
     counters: int
@@ -385,7 +385,7 @@ def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
 
 
 def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
-    """What no hunk explains, and what is not shown."""
+    """Links that no hunk explains, and the number of hunks that are not shown."""
     out: list[RenderableType] = [
         _link(capital(_what(tie)), tie, detail.counters) for tie in beyond(story, detail.others)
     ]
@@ -402,7 +402,7 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
 
 
 def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
-    """What a hunk is linked to: its time and its heaviest counters, a line or two a link."""
+    """The links of a hunk: time and the heaviest counters, a line or two a link."""
 
     def seconds(tie: Tie) -> float:
         return abs(tie.time.delta_s) if tie.time is not None else 0.0
@@ -457,7 +457,7 @@ _TALLY = {
 
 
 def words_view(story: Story) -> list[RenderableType]:
-    """What is told first of a step: the sentence, which says all that the pages' strip does."""
+    """The first words on a step: the sentence, which says all that the pages' strip does."""
     return [Text(), tied(Text(story.sentence))] if story.sentence else []
 
 
@@ -605,7 +605,7 @@ def _numbers(tie: Tie) -> list[Text]:
 
 
 def _linked(chapter: Chapter, silent: str) -> RenderableType:
-    """What one hunk is linked to: its own lines first, then symbol by symbol."""
+    """The links of one hunk: its own lines first, then symbol by symbol."""
     lines: list[RenderableType] = []
     for tie in chapter.ties:
         style = "magenta" if tie.title.names else ""
@@ -618,7 +618,7 @@ def _left_out(left: LeftOut) -> list[Text]:
 
 
 def _launches(story: Story) -> list[RenderableType]:
-    """What changed of launches: grid, block, flags, definitions."""
+    """Changes of launches: grid, block, flags, definitions."""
     told = (launch.words(lambda name: cut(name, 60)) for launch in story.launches)
     return [Text(capital(each)) for each in told]
 

@@ -112,7 +112,7 @@ def _name(rung: Rung, *, brief: bool) -> list[Text]:
 
 
 def _notes(found: StudyList, width: int | None) -> list[Text]:
-    """What is to be said of times and tunings; with a `width` in two rows at most."""
+    """Notes on times and tunings; with a `width` in two rows at most."""
     notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = _("* under the profiler; {command} times outside of it").format(
@@ -155,7 +155,7 @@ def _table(rows: list[list[Text]], width: int, *, brief: bool) -> RenderableType
 
 
 def _counted(found: StudyList) -> bool:
-    """Whether there is no time at all, but what the emulator counted."""
+    """True if there is no time at all, but there are counts of the emulator."""
     records = [rung.record for rung in found.rungs]
     return any(each and each.counts for each in records) and not any(
         rung.time for rung in found.rungs
@@ -188,7 +188,7 @@ def _step(found: StudyList, rung: Rung) -> Text:
 
 
 def _profiled(found: StudyList, rung: Rung, *, counted: bool = False) -> Text:
-    """When a version was profiled, and under which engine; `counted`: the table says which."""
+    """The date of a version's profile, and its engine; `counted`: the table names the engine."""
     profile = rung.record
     old = _("time stale") if rung.time is not None and rung.time.stale else ""
     if profile is None and old:

@@ -62,7 +62,7 @@ _ROWS = 60
 
 
 class _Fill(NamedTuple):
-    """How much is told: `ways` to a faster kernel, `hot` lines, ncu's `rules`, `launches`.
+    """The amount of detail: `ways` to a faster kernel, `hot` lines, ncu's `rules`, `launches`.
 
     Ways have their reasons (`because`), lines their `counts`, rules their `words`.
     """
@@ -87,7 +87,7 @@ _FILLS = (
 )
 _EVERYTHING = _Fill(99, True, 24, True, 999, True, 99_999)
 
-#: What the table of launches says of each.
+#: Counters in the table of launches.
 _OVERVIEW = ("sm_throughput", "memory_throughput")
 
 
@@ -279,7 +279,7 @@ def _every_counter(readings: Readings) -> RenderableType:
 
 
 def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
-    """What the emulator counted of PTX and no counter of the catalog stands for."""
+    """The emulator's counts of PTX without a counter of the catalog."""
     taken = {each.ncu for each in readings.values() if not isinstance(each, Missing)}
     table = grid("l", "r")
     for name, metric in launch.metrics.items():
@@ -391,7 +391,6 @@ class _Facts:
         self.table.add_row(title, value, note)
 
     def row(self, title: str, counter: str, *notes: str) -> None:
-        """A row where the counter is known."""
         if value_of(self.readings, counter) is not None:
             self.add(title, self.readings[counter].text, *notes)
 
@@ -429,7 +428,7 @@ class _Facts:
 def memory(
     readings: Readings, device: Device, seconds: Sequence[Opinion], *, short: bool
 ) -> list[RenderableType]:
-    """How accesses use sectors, banks and caches; `short`: a row each, whatever there is to say."""
+    """The use of sectors, banks and caches by accesses; `short`: one row each."""
     facts = _Facts(readings, short=short)
     for kind, title in (("load", _("Global loads")), ("store", _("Global stores"))):
         if value_of(readings, f"global_{kind}s") == 0:
@@ -511,7 +510,7 @@ def scheduler(readings: Readings) -> list[RenderableType]:
 
 
 def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
-    """Where warps spent their time, largest first; in as few columns as it needs with 0."""
+    """The warps' time by state, largest first; `width` 0: in as few columns as it needs."""
     found = breakdown(launch)
     if not found.shares:
         return []

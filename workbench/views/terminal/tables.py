@@ -71,7 +71,7 @@ class _Columns:
         self._sheet = sheet
 
     def _widths(self) -> list[int]:
-        """What every column needs, with the blanks behind it."""
+        """The width that every column needs, with the blanks behind it."""
         rows = (tuple(map(_, self._sheet.header)), *self._sheet.shown)
         return [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 

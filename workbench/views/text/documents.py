@@ -14,7 +14,7 @@ from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side, remarks
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.kernels import KernelChange
-from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_most
+from workbench.analysis.limits.headroom import Panel, line_at, panel_of
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
 from workbench.analysis.misread import opinions
@@ -54,7 +54,7 @@ def show_document(
 
 
 def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
-    """What limits a profile, its hottest line, and what can be tried."""
+    """The limit of a profile, its hottest line, and ways to try."""
     if panel is None:
         return None
     ways = [
@@ -63,8 +63,7 @@ def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
     ]
     hottest = None
     if (hot := panel.hot) is not None:
-        stall = waited_most(hot)
-        share, state = 100.0 * hot.share, stall[0].id if stall is not None else None
+        share, state = 100.0 * hot.share, hot.stalls[0][0].id if hot.stalls else None
         hottest = show.HottestLine(**_place(profile, hot.key), share=share, stall=state)
     return show.Headroom(limit=limit_of(panel.limit), hottest=hottest, ways=ways)
 
@@ -105,7 +104,7 @@ def _hot_line(
 ) -> show.HotSource:
     names = [line_metric(launch, catalog()[f"global_sectors{part}"]) for part in ("", "_ideal")]
     own = counters.get(line.key, {})
-    # What a launch counts of its lines is 0 where a line has no entry.
+    # A launch's count of a line is 0 if the line has no entry.
     sectors, ideal = (None if name is None else own.get(name, 0) for name in names)
     return show.HotSource(
         **_place(profile, line.key),

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from workbench.views.text.safe_output import block, visible
 
 _ACTIVE = re.compile(r"[\\*_\[\]<>&|~$]")
-#: What a forge takes for a person, an issue or a label; it looks at the rendered text, so
-#: that a backslash does not help and only a character that nobody sees does.
+#: Matches text that a forge takes for a person, an issue or a label. It looks at the rendered
+#: text, so a backslash does not help, and an invisible character does.
 _REFERENCE = re.compile(r"(?<=[@!%])(?=\w)|(?<=(?<!&)#)(?=\w)")
-#: What would make a list, a heading, a quotation or a rule of the line that it begins.
+#: Matches a beginning that makes the line a list, a heading, a quotation or a rule.
 _LEADING = re.compile(r"^(\s*)(?:([#+=>-])|(\d+)([.)]))")
 _BLANKS = re.compile(r"\s+")
 _TICKS = re.compile(r"`+")

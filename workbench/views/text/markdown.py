@@ -93,7 +93,7 @@ def _warnings(comparison: Comparison, notes: Sequence[str]) -> str:
 
 
 def _kernels(comparison: Comparison, more: str | None) -> str:
-    """How launches were compared, and what became of each kernel."""
+    """The comparison of launches, and a row for each kernel."""
     said = " ".join(comparison.launch_words)
     words = whole_line(inline(said)) if said else ""
     rows = [tuple(map(inline, row)) for row in kernel_rows(comparison.kernels, more)]
@@ -108,7 +108,7 @@ def _counters(comparison: Comparison) -> str:
         return _("No counter moved beyond its noise.")
     header = (_("counter"), *(inline(s.label) for s in (comparison.old, comparison.new)))
     header = (*header, _("change"), _("verdict"))
-    # What got better or worse is what a reviewer judges; the rest is there to look up.
+    # A reviewer judges counters that got better or worse; the rest is there to look up.
     judged = [delta for delta in moved if delta.verdict in ("better", "worse")][:_ROWS]
     folded = [delta for delta in moved if delta not in judged]
     table = _table(header, map(_row, judged)) if judged else ""
@@ -254,7 +254,7 @@ def _number(row: Row) -> str:
 
 
 def _rest(story: Story) -> str:
-    """What no hunk explains alone: launches, what several share, the compiler, noise."""
+    """Changes that no hunk explains alone: launches, shared parts, the compiler, noise."""
     changed = sorted(story.launches, key=lambda launch: bool(launch.how))
     items = [f"- {launch.words(code)}" for launch in changed]
     items += [_link(tie) for tie in story.rest.ties]

@@ -25,12 +25,12 @@ _FORMAT = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
 _HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud800-\udfff]"
-#: What a runner of GitHub takes for a command of ours: `::` at the beginning of a line, whatever
-#: blanks or styles stand before it, and the older `##[` anywhere.
+#: Matches text that a GitHub runner takes for our command: `::` at the beginning of a line, after
+#: any blanks or styles, and the older `##[` anywhere.
 _COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
 #: In JSON all these have escapes, which are no bytes that anything obeys.
 _RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
-#: Where a long name may be broken.
+#: Matches the places at which a long name may be broken.
 _BREAK = r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])"
 #: Stands before each further line of what is said, so that none can pass for a line of ours.
 _GUTTER = "\n  | "
@@ -71,7 +71,7 @@ def inert(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """What is said in one line; its further lines stand behind a bar."""
+    """A text with a bar before each of its lines after the first."""
     first, *rest = text.rstrip("\n").split("\n")
     return _GUTTER.join(map(visible, (first, *rest)))
 

@@ -25,7 +25,7 @@ from workbench.views.text.safe_output import visible
 
 Cells = Sequence[Any]
 
-#: What a spreadsheet takes for the beginning of a formula, in either width.
+#: Characters that a spreadsheet takes for the beginning of a formula, in either width.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
 

@@ -789,15 +789,6 @@
       for (const node of all("[data-figure]")) node.textContent = _("This chart needs {file}; its numbers are in the table below.", { file: error.message });
     });
   }
-  // What is folded on a screen and matters on paper is open there.
-  let unfolded = [];
-  addEventListener("beforeprint", () => {
-    unfolded = all("details.paper:not([open])");
-    for (const node of unfolded) node.open = true;
-  });
-  addEventListener("afterprint", () => {
-    for (const node of unfolded) node.open = false;
-  });
   const figures = all("[data-figure]");
   if (figures.length) {
     document.addEventListener("toggle", (event) => event.target.open && enqueue(event.target), true);

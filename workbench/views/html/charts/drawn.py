@@ -255,7 +255,7 @@ class Drawing:
         return " ".join(sorted(found, key=lambda name: -found[name])[:_LIT])
 
     def scale(self) -> str:
-        """What the widest arrow of each unit stands for."""
+        """The amount of the widest arrow of each unit."""
         parts = []
         for unit in ("byte", "wavefront"):
             most = max(
@@ -417,7 +417,7 @@ def _area(lane: Lane, share: float) -> View:
     merged = math.ceil(len(lane.values) / _POINTS)
     parts = [lane.values[n : n + merged] for n in range(0, len(lane.values), merged)]
     known = [[value for value in part if value is not None] for part in parts]
-    # Where the pass was over, nothing is drawn.
+    # Nothing is drawn after the end of the pass.
     heights = [round(min(sum(part) / len(part), 100.0)) for part in known if part]
     path, at = [f"M0 {_HEIGHT}"], 0
     for height in heights:

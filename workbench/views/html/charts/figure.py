@@ -21,12 +21,10 @@ from workbench.model import Record
 
 Json = dict[str, Any]
 
-#: Fill patterns, in the order of the colours; "" is solid.
-PATTERNS = ("", "/", "x", "-", "\\", ".", "|", "+")
 #: More than a ladder has versions: in no chart does a colour come twice.
 COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
-#: What figures have in common; `HATCHED` tells bars apart without their colours.
+#: The common style of figures; `HATCHED` tells bars apart without their colours.
 _STYLE: dict[str, Json] = tomli.loads(
     (Path(__file__).parents[3] / "data/figure.toml").read_text(encoding="utf-8")
 )
@@ -74,7 +72,7 @@ def plain(text: str) -> str:
 
 
 def layout_of(**changes: Any) -> Json:
-    """What all figures share, with changes."""
+    """The layout that all figures share, with changes."""
     return {**_STYLE["layout"], **changes}
 
 
@@ -124,70 +122,6 @@ def ticks(top: float, unit: str, wanted: int = 5) -> Json:
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
     values = [step * index for index in range(int(top / step) + 1)]
     return {"tickvals": values, "ticktext": units.tick_row(values, unit)}
-
-
-class Layer(Record, frozen=True):
-    """One series of a stacked chart: a name and a value per row; `color` "" is the next one."""
-
-    name: str
-    marks: tuple[Mark, ...]
-    color: str = ""
-
-
-def stacked(
-    identity: str, label: str, rows: list[str], layers: list[Layer], unit: str, axis: str
-) -> Figure:
-    """Horizontal stacked bars; each series has a colour, a pattern and labels where they fit."""
-    data = []
-    totals = [sum(s.marks[i].value for s in layers) for i in range(len(rows))]
-    top = max(totals, default=1.0)
-    for index, layer in enumerate(layers):
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": plain(layer.name),
-                "y": [plain(row) for row in rows],
-                "x": [mark.value for mark in layer.marks],
-                "text": [
-                    plain(layer.name) if mark.value > 0.14 * top else "" for mark in layer.marks
-                ],
-                "customdata": [plain(mark.hover or mark.text) for mark in layer.marks],
-                "hovertemplate": "%{y} · %{fullData.name}: %{customdata}<extra></extra>",
-                "textposition": "inside",
-                "insidetextanchor": "middle",
-                "textangle": 0,
-                "insidetextfont": {"color": "@card", "size": 11},
-                "marker": {
-                    "color": layer.color or COLORS[index % len(COLORS)],
-                    "line": {"color": "@card", "width": 1},
-                    "pattern": {
-                        "shape": PATTERNS[index % len(PATTERNS)],
-                        "fillmode": "overlay",
-                        "fgcolor": "@card",
-                        "size": 8,
-                        "solidity": 0.12,
-                    },
-                },
-            }
-        )
-    layout = layout_of(
-        barmode="stack",
-        uniformtext={"minsize": 10, "mode": "hide"},
-        showlegend=True,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        xaxis=axis_of(title=axis, range=[0, top * 1.02], **ticks(top, unit)),
-        yaxis=axis_of(autorange="reversed", dtick=1, tickfont={"color": "@ink", "size": 12}),
-        margin={"l": 8, "r": 16, "t": 56, "b": 36},
-        bargap=0.3,
-    )
-    height = 130 + 38 * len(rows)
-    narrow = {
-        "legend": {**layout["legend"], "font": {"size": 10}},
-        "margin": {"l": 4, "r": 8, "t": 20 + 13 * len(layers), "b": 36},
-    }
-    spec = {"data": data, "layout": layout, "narrow": narrow}
-    return Figure(id=identity, label=label, height=height + 40, spec=spec)
 
 
 class IntervalBar(Record, frozen=True):

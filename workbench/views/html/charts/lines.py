@@ -212,7 +212,7 @@ def _marked(here: Point) -> Json:
 
 
 def _narrow(layout: Json, columns: int, rows: int) -> Json:
-    """What changes on a phone; what the axis shows is said above the chart, and takes no width."""
+    """Changes for a phone; the axis' title is above the chart, and takes no width."""
     legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
     if columns > 1:
         legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
@@ -301,7 +301,7 @@ def _curves(need: Resources, chip: Chip, prefix: str, _lang: str) -> View:
 
 
 def _corners(chip: Chip, need: Resources, question: _Question) -> list[tuple[int, Occupancy]]:
-    """Where the occupancy changes, and the last value: a step curve needs no more."""
+    """The points at which occupancy changes, and the last one: enough for a step curve."""
     out: list[tuple[int, Occupancy]] = []
     number, found = 0, occupancy(chip, need)
     for number in question.values:

@@ -41,7 +41,7 @@ class Spot(NamedTuple):
 
 
 class PointLabel(NamedTuple):
-    """What is written beside a point ("" for nothing), and on which side."""
+    """The text beside a point ("" for none), and its side."""
 
     text: str
     side: str
@@ -56,7 +56,7 @@ class Box(NamedTuple):
     bottom: float
 
     def meets(self, other: Box) -> bool:
-        """Whether the two have a point in common that is not on their edges."""
+        """True if the two have a point in common that is not on their edges."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -65,12 +65,12 @@ class Box(NamedTuple):
         )
 
     def within(self, width: float, height: float) -> bool:
-        """Whether it lies in a plot of that size."""
+        """True if it lies in a plot of that size."""
         return self.left >= 0 and self.right <= width and self.top >= 0 and self.bottom <= height
 
 
 def box(spot: Spot, side: str) -> Box:
-    """Where a label is written on one side of its point."""
+    """The place of a label on one side of its point."""
     wide = _LETTER * len(spot.label)
     if side.startswith("middle"):
         right = side.endswith("right")
@@ -115,7 +115,7 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "
 _WIDE, _HALF, _NARROW, _AROUND = 660.0, 520.0, 240.0, 80.0
 _FEW = 3
 _DASHES: dict[Level, str] = {"shared": "dot", "L1": "dot", "L2": "dash", "DRAM": "solid"}
-#: How roofs are called; that of shared memory is the L1's.
+#: Names of roofs; that of shared memory is the L1's.
 _NAMES: dict[Level, str] = {
     "shared": N_("shared memory (dotted)"),
     "L1": N_("L1 and shared memory (dotted)"),
@@ -150,12 +150,12 @@ def decades(low: float, high: float, unit: str = "") -> Json:
 
 
 def work_word(unit: str) -> str:
-    """What a rate counts, as it is written: ``flop/s`` -> ``FLOP``."""
+    """The word for the work of a rate: ``flop/s`` -> ``FLOP``."""
     return units.symbol(unit).removesuffix("/s")
 
 
 def rate_unit(unit: Unit) -> str:
-    """How the work of a unit is written: integers are no floating-point operations."""
+    """The rate of a unit's work: integer operations are not floating-point operations."""
     return "op/s" if unit in ("tensor int8", "dp4a") else "flop/s"
 
 
@@ -201,7 +201,7 @@ def nearest(place: Position, top: Roof) -> str:
         return ""
     roofs = {level: top.above(place.intensity(level) or 0.0, level) for level in levels}
     level = min(levels, key=lambda level: roofs[level])
-    # Where arithmetic is the lower roof at every level, the unit itself is the closest one.
+    # If arithmetic is the lower roof at every level, the unit itself is the closest one.
     bound = _("shared memory") if level == "shared" else level
     name = bound if roofs[level] < top.flops else _("{unit} peak").format(unit=top.unit)
     share = units.quantity(100 * place.rate / roofs[level], "%")
@@ -235,7 +235,7 @@ def _labels(
 
 
 class _Window(NamedTuple):
-    """What the axes show, as powers of ten, and the plot's height in pixels."""
+    """The ranges of the axes, as powers of ten, and the plot's height in pixels."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -267,7 +267,7 @@ def _texts(labels: list[PointLabel], gaps: list[int]) -> Json:
 
 
 class RoofText(NamedTuple):
-    """What is written about roofs, and where it may stand: anchors in parts of the plot (0-1).
+    """The text on roofs, and its possible places: anchors in parts of the plot (0-1).
 
     A place is (x, xanchor, y, yanchor); the first that touches no point is taken.
     """
@@ -301,7 +301,7 @@ class RoofText(NamedTuple):
 
 
 def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> list[RoofText]:
-    """What the ceilings are, and the slopes, the steepest first."""
+    """Texts for the ceilings, and for the slopes, the steepest first."""
     out = []
     low, high = view.y
     for roof in roofs:

@@ -14,49 +14,40 @@ from workbench.counters import catalog
 from workbench.gpus import chip_for
 from workbench.language import N_, _
 from workbench.model import Launch, Profile
-from workbench.views.html.charts import figure as charts
 from workbench.views.html.charts import roof as charts_roof
-from workbench.views.html.charts.figure import Layer, Mark, Plot
+from workbench.views.html.charts.figure import Plot
 from workbench.views.html.page import Link, View
-from workbench.views.html.parts import cell, hue, percent
+from workbench.views.html.parts import cell, hue
 
 #: States that a chart tells apart; the others are added up, but for those that weigh anywhere.
 _STACKED = 7
 
 
-def stack_stalls(
-    identity: str, named: list[tuple[str, Profile]], noun: str = N_("Version")
-) -> View | None:
+def stack_stalls(named: list[tuple[str, Profile]], noun: str = N_("Version")) -> View | None:
     """Durations under the profiler, split over warp states; None where nobody has any.
 
-    As shares, as times, and as a table of times.
+    As bars of shares, and as a table of times.
     """
     bars = [(name, parts) for name, profile in named if (parts := state_seconds(profile))]
     if not bars:
         return None
     groups = heaviest_states([parts for __, parts in bars], _STACKED)
-    shares, times = [], []
-    rows = [[name, units.quantity(sum(parts.values()), "s")] for name, parts in bars]
-    names = [f"{name} · {duration}" for name, duration in rows]
-    for title, states in groups:
-        share_marks, time_marks = [], []
-        for row, (__, parts) in zip(rows, bars, strict=True):
-            amount = sum(parts.get(state, 0.0) for state in states)
-            share = amount / sum(parts.values())
-            said = units.quantity(amount, "s")
-            hover = f"{percent(share)}, {said}"
-            share_marks.append(Mark(100 * share, percent(share), hover))
-            time_marks.append(Mark(amount, said, hover))
-            row.append(said)
-        color = f"@{hue(states[0])}" if len(states) == 1 else "@soft"
-        shares.append(Layer(name=title, marks=tuple(share_marks), color=color))
-        times.append(Layer(name=title, marks=tuple(time_marks), color=color))
-    label = _("Duration under the profiler, split over what the warps were doing")
+    sides, rows = [], []
+    for name, parts in bars:
+        whole = sum(parts.values())
+        split = [
+            (title, states, sum(parts.get(s, 0.0) for s in states)) for title, states in groups
+        ]
+        rows.append([units.quantity(seconds, "s") for seconds in (whole, *(x for *__, x in split))])
+        shown = [
+            (title, seconds / whole, True, hue(own[0]) if len(own) == 1 else "soft")
+            for title, own, seconds in split
+        ]
+        sides.append(View(label=name, said=rows[-1][0], width="100", parts=shown))
     return View(
-        shares=charts.stacked(identity, label, names, shares, "%", _("% of the duration")),
-        times=charts.stacked(f"{identity}-time", label, names, times, "s", _("duration")),
+        sides=sides,
         head=(_(noun), _("Duration"), *(title for title, __ in groups)),
-        rows=rows,
+        rows=[[side.label, *row] for side, row in zip(sides, rows, strict=True)],
     )
 
 
@@ -133,7 +124,7 @@ KEY_COUNTERS = (
     "registers",
     "allocated_shared",
 )
-#: How near launches come to each peak, in percent.
+#: Counters for the nearness of launches to each peak, in percent.
 PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 
 

@@ -35,7 +35,7 @@ from workbench.views.html.parts import percent, tone_of
 
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
-#: How long the mark of a total is on an axis that does not start at zero, as a part of it.
+#: The length of a total's mark on an axis that does not start at zero, as a part of the axis.
 _MARK = 0.006
 _WIDE, _NARROW = 34, 32
 #: On a phone a step's name and number stand above its bar, this far from its middle.
@@ -87,7 +87,7 @@ def waterfall(
     cut = 0 < high - low < _VISIBLE * top
     start = max(0.0, low - 0.6 * (high - low)) if cut else 0.0
     end = high + (0.1 * (high - low) if cut else 0.04 * top)
-    # Where the axis does not start at zero a total's length would lie: only its end is marked.
+    # On an axis that does not start at zero a total's length would mislead: only its end is marked.
     sizes = [_MARK * (end - start)] * 2 if cut else [old.delta, new.delta]
     lengths = [sizes[0], *(fall.delta for fall in falls), sizes[1]]
     bases = [old.delta - sizes[0], *ends[:-1], new.delta - sizes[1]]
@@ -134,7 +134,7 @@ def _bars(places: list[str], every: list[Fall], bases: list[float], lengths: lis
 
 
 def _shared(size: int, place: Json) -> Json:
-    """What all numbers and all joints have in common, said once: a step has dozens of each."""
+    """The common properties of all numbers and joints, written once: a step has dozens of each."""
     return {
         "layout": {
             "annotationdefaults": {
@@ -250,9 +250,9 @@ def _stall_title(stall: StallDelta) -> str:
 
 
 def time_waterfall(split: TimeSplit, old: str, new: str) -> View:
-    """Where the time went: by part and warp state, with the sampling error of each step.
+    """The change of time by part and warp state, with the sampling error of each step.
 
-    A figure, and the table behind it; `old` and `new` are what to call the sides.
+    A figure, and the table behind it; `old` and `new` are the names of the sides.
     """
     figure = waterfall(
         "time-waterfall",
@@ -384,7 +384,7 @@ def _row(split: CounterSplit, part: Part) -> tuple[str, ...]:
 
 
 def _gap(split: CounterSplit) -> str:
-    """What to say where the chip's own totals do not agree with the sum over the lines."""
+    """A sentence if the chip's own totals do not agree with the sum over the lines."""
     gap = split.chip_gap
     if not gap or split.chip_old is None or split.chip_new is None:
         return ""

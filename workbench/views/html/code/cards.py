@@ -33,7 +33,7 @@ from workbench.views.html.parts import percent, width
 
 
 def line_words(side: int, number: int | None) -> str:
-    """What a line of the old (0) or new side is called; without a number, code of no line."""
+    """The name of a line of the old (0) or new side; without a number, code of no line."""
     if not number:
         return _("code of no line")
     return (_("line {n}") if side else _("old line {n}")).format(n=number)
@@ -307,7 +307,7 @@ _ROWS_AROUND = 6
 _FOLDED = 6
 #: Numbers that a hunk is linked to which stand there unasked.
 _NUMBERS = 8
-#: What a line must hold to be a name: a word, and not only in a comment.
+#: Matches a line that can serve as a name: it has a word, and not only in a comment.
 _SAYS = re.compile(r"^(?!//|/\*|\*|#\s*$).*[A-Za-z_]\w")
 
 

@@ -133,7 +133,7 @@ def _cells(side: Amounts, top: Number) -> dict[LineKey, Cell]:
 
 
 def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
-    """What gives a line's active lanes in words; None where the launch does not hold them."""
+    """A function of a line's active lanes in words; None if the launch does not hold them."""
     columns = launch.instructions.columns
     kind = next((kind for kind in ("", "ptx__") if f"{kind}thread_inst_executed" in columns), None)
     if kind is None:
@@ -269,7 +269,7 @@ def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
 
 
 def words_at(line: str, names: set[str]) -> list[Span]:
-    """Where any of the names stands in a line as a word of its own."""
+    """The places of these names in a line, as whole words."""
     if not names:
         return []
     return [

@@ -254,7 +254,7 @@ def _of_report(launch: Launch) -> list[PtxRow]:
     return rows
 
 
-#: What a version's own file includes; it is never the first thing to read.
+#: Suffixes of headers; a header is never the first file to read.
 _HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
 #: Hot lines that are listed.
 _HOT = 7
@@ -409,7 +409,7 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
         embedded=embedded,
         sass=sass,
         ptx=ptx,
-        # What its instructions are: machine code, or PTX where the emulator counted.
+        # The instructions are machine code, or PTX where the emulator counted.
         language="PTX" if profile.engine == "emulator" else "SASS",
         hot=[_hot_row(line, codes, anchor, profile) for line in sampled_lines(launch)[:_HOT]],
         prefix=prefix,
@@ -421,7 +421,7 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
 
 
 def _instructions(profile: Profile, launch: Launch) -> Tally[LineKey]:
-    """How many instructions each line has."""
+    """The number of instructions of each line."""
     keys = zip(launch.instructions.file, launch.instructions.line, strict=True)
     # A line of an unknown file (index -1) has counters, but no text to stand beside.
     return Tally(key for key in keys if key[1] > 0 and 0 <= key[0] < len(profile.sources))

@@ -12,7 +12,7 @@ from workbench.analysis.expectations import Score
 from workbench.analysis.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.limits.memory import memory
 from workbench.analysis.source.hunks import Hunk
-from workbench.analysis.story import Step, Story, movers
+from workbench.analysis.story import Step, Story, excerpt, leading, movers, source_lines
 from workbench.analysis.timeline import courses
 from workbench.analysis.weight import most_moved, ranked
 from workbench.language import N_, _
@@ -22,9 +22,17 @@ from workbench.views.html.charts.steps import counter_waterfalls, time_waterfall
 from workbench.views.html.code.cards import Links, Machine, hunk_cards, line_link
 from workbench.views.html.code.hunks import DiffCode
 from workbench.views.html.code.lines import pair_gutters
-from workbench.views.html.page import Head, Rendered, View, code_name, code_script
-from workbench.views.html.parts import Tile, facts_of, panel_view, range_of, sentence, strip_links
-from workbench.views.html.render import render
+from workbench.views.html.page import Head, Rendered, View, code_script, file_beside
+from workbench.views.html.parts import (
+    Tile,
+    facts_of,
+    panel_view,
+    range_of,
+    sentence,
+    stacked,
+    strip_links,
+)
+from workbench.views.html.render import card, render
 
 _EFFECTS = 8
 _TILES = 5
@@ -58,7 +66,7 @@ def _time_tile(comparison: Comparison, more: str | None) -> Tile | None:
 
 
 def _advice(story: Story) -> tuple[Score, ...]:
-    """What stood on the old panel, then the promises of ncu's rules; what was acted on first."""
+    """Scores of the old panel's ways, then of ncu's rules; followed advice comes first."""
     order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
     return tuple(
         score
@@ -87,13 +95,13 @@ def diff_view(step: Step, head: Head) -> View:
     machine = Machine(step.leading_codes, (step.old, step.new), pages, code.anchor)
     cards = hunk_cards(step, code, links, machine)
     whole = code.whole()
-    # What an author predicted, and advice that was given, speak of the code on one device.
+    # An author's predictions, and advice, speak of the code on one device.
     unforeseen = [] if step.across else _effects(step)
     labels = step.labels
     notices = [*comparison.warnings, *story.attribution.words]
     origin = [*comparison.provenance]
     if step.across:
-        # That the code is the same is what the page is about.
+        # The page compares the same code on two devices.
         origin += [*story.attribution.words, _("Shares of peak are of each side’s own device")]
         notices.append(origin[-1])
     if step.unread:
@@ -116,6 +124,8 @@ def diff_view(step: Step, head: Head) -> View:
         quiet=[_quiet(hunk, code) for hunk in story.quiet],
         kernels_head=tuple(map(_, KERNELS_HEAD)),
         kernels=kernel_rows(comparison.kernels, story.cause.more),
+        spent=_spent(comparison),
+        changed=_changed(step),
         launches=story.launches,
         rest=links.of(story.rest),
         whole=whole,
@@ -133,9 +143,36 @@ def diff_view(step: Step, head: Head) -> View:
 
 def render_diff(path: str, view: View) -> Rendered:
     """A step's page, and the file with its machine code beside it, where there is any."""
-    name = code_name(path) if view.beside else ""
+    name = file_beside(path) if view.beside else ""
     html = render("diff.html", path, view=view, code_file=name)
-    return Rendered(html=html, beside={name: code_script(view.beside)} if name else {})
+    code = {name: code_script(view.beside)} if name else {}
+    return Rendered(html=html, beside={**code, **card(path, view)})
+
+
+#: Changed lines on a card.
+_LINES = 6
+
+
+def _changed(step: Step) -> list[tuple[str, str]]:
+    """Lines of the hunk that matters most, each with its sign, as the terminal shows them."""
+    rows: list[tuple[str, str]] = []
+    for chapter in leading(step.story)[:1]:
+        hunk = chapter.hunk
+        files = (step.old, hunk.old_file, "−"), (step.new, hunk.new_file, "+")
+        for (first, last), (side, path, sign) in zip(excerpt(chapter, _LINES), files, strict=True):
+            rows += [(sign, text) for text in source_lines(side, path)[max(first - 1, 0) : last]]
+    return rows
+
+
+def _spent(comparison: Comparison) -> list[View]:
+    """The time of several kernels, as often as they were launched."""
+    rows = []
+    for one in comparison.kernels:
+        often = (1, 1) if one.rounds else one.samples
+        seconds = zip((one.old_s or 0.0, one.new_s or 0.0), often, strict=True)
+        rows.append((one.name, tuple(each * n for each, n in seconds)))
+    known = len(rows) > 1 and all(map(sum, zip(*(own for _name, own in rows), strict=True)))
+    return stacked((comparison.old.label, comparison.new.label), rows, "s") if known else []
 
 
 def _address(code: DiffCode, profile: Profile, key: LineKey) -> str:

@@ -26,7 +26,7 @@ _OTHERS: dict[ResourceId, str] = {
 
 
 class Told(Record, frozen=True):
-    """What is said of a limit or a unit; `counter` shows the limit, "" where none does."""
+    """The entry of a limit or a unit; `counter` shows the limit, "" if no counter does."""
 
     id: str
     title: str

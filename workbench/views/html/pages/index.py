@@ -45,7 +45,7 @@ _SPOKEN = 3
 
 
 class RungSummary(Record, frozen=True):
-    """What the index says of one version: its page, and that of its step; "" without one.
+    """The index entry of one version: its page, and that of its step; "" without one.
 
     `seconds` is its time, `error` the greatest of its results against the reference; None where
     it is not known.
@@ -62,10 +62,10 @@ class RungSummary(Record, frozen=True):
 
 
 class LadderSummary(Record, frozen=True):
-    """What the index says of one ladder; `href` is relative to the site.
+    """The index entry of one ladder; `href` is relative to the site.
 
-    `problem` is its parameters, or its name and `detail` them where they are many. `far` is how
-    far its versions came (``v0 276 ms → v10 1.87 ms``), `limit` what limits the fastest now.
+    `problem` is its parameters, or its name and `detail` them where they are many. `far` is the
+    progress of its versions (``v0 276 ms → v10 1.87 ms``), `limit` the fastest one's limit.
     """
 
     study: str
@@ -99,7 +99,7 @@ class LadderSummary(Record, frozen=True):
 
 
 class ReportSummary(Record, frozen=True):
-    """What the index says of one report file."""
+    """The index entry of one report file."""
 
     name: str
     device: str
@@ -110,7 +110,7 @@ class ReportSummary(Record, frozen=True):
 
 
 class ProgramSummary(Record, frozen=True):
-    """What the index says of a captured program, or of two: `change` is what became of it."""
+    """The index entry of a captured program, or of two: `change` is its change."""
 
     name: str
     command: str
@@ -195,7 +195,7 @@ def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> Report
 
 
 def is_readable(raw: dict[str, object]) -> bool:
-    """Whether a ladder's summary has this program's form; an earlier one's may have another."""
+    """True if a ladder's summary has today's form; an earlier workbench may have used another."""
     try:
         msgspec.convert(raw, LadderSummary)
     except msgspec.ValidationError:
@@ -352,7 +352,7 @@ def study_views(
 
 
 def site_script(ladders: Iterable[dict[str, object]], files: Iterable[tuple[str, str]]) -> bytes:
-    """What pages there are, for `around.js`; `files`: names and addresses of other pages."""
+    """The list of pages, for `around.js`; `files`: names and addresses of other pages."""
     groups = _by_study(ladders)
     every = [one for found in groups.values() for one in found]
     said = {
@@ -409,7 +409,7 @@ def _said(summary: LadderSummary) -> str:
 
 
 def _exact(best: RungSummary, library: RungSummary) -> str:
-    """How large the one's error is beside the other's, where that is known of both."""
+    """The ratio of the two errors in words, if both are known."""
     if not best.error or not library.error:
         return ""
     ratio = best.error / library.error

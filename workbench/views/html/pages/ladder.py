@@ -63,7 +63,7 @@ class _Sizes(Record, frozen=True):
 
 
 def _axes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """What the problems differ in: title -> problem -> value; what goes together is one."""
+    """Axes of the problems: title -> problem -> value; parameters that vary alike are one."""
     keys = list(dict.fromkeys(key for shape in shapes.values() for key in shape))
     together: dict[tuple[int | None, ...], list[str]] = {}
     for key in keys:
@@ -444,7 +444,7 @@ def ladder_view(
             ladder.study.work,
         ),
         speed=speed(ladder),
-        stalls=stack_stalls("stalls", profiles),
+        stalls=stack_stalls(profiles),
         roof=roof_path(
             "roofline",
             [(rung.id, launch) for rung, launch in launches],

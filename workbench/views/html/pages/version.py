@@ -35,8 +35,8 @@ from workbench.views.html.page import (
     Rendered,
     View,
     beside,
-    code_name,
     code_script,
+    file_beside,
     launch_page,
     neighbours,
     step_page,
@@ -332,8 +332,7 @@ def version_view(
 ) -> View:
     """The page of a stored profile of `rung`; `strips`: of steps that were told before.
 
-    Raises:
-        MissingError, DataError: what is recorded on another device cannot be read.
+    Raises MissingError, DataError: what is recorded on another device cannot be read.
     """
     ladder = rung.ladder
     head = replace(head, chips=(*facts_of(profile), *head.chips))
@@ -373,7 +372,7 @@ def render_version(path: str, view: View) -> Rendered:
     if code and left:
         texts = ((str(file), view.profile.sources[file].text or "") for file in sorted(left))
         code["sources"] = {file: text.split("\n") for file, text in texts}
-    name = code_name(path) if code else ""
+    name = file_beside(path) if code else ""
     html = render("version.html", path, view=view, code_file=name)
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
 
@@ -416,7 +415,7 @@ def report_view(profile: Profile, name: str) -> View:
         ),
         launches=profile.launches,
         page=launch_page,
-        stalls=stack_stalls("stalls", alone, "Launch"),
+        stalls=stack_stalls(alone, "Launch"),
         roof=roof_path("roofline", named, profile, joined=False, noun="Launch"),
         counters=counter_table(linked, KEY_COUNTERS),
     )
