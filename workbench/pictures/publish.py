@@ -26,7 +26,7 @@ from workbench.views.text.safe_output import say
 
 
 @click.command()
-@click.argument("study", default="", metavar="[STUDY][:PROBLEM][@DEVICE]")
+@click.argument("target", default="", metavar="[STUDY][:PROBLEM][@DEVICE]")
 @click.option(
     "--in",
     "path",
@@ -42,7 +42,7 @@ from workbench.views.text.safe_output import say
 )
 @folded("place", Selection, *moved_options)
 def command(
-    study: str,
+    target: str,
     path: Path | None,
     chart: Path | None,
     place: Selection,
@@ -56,7 +56,7 @@ def command(
         raise UsageError(f"{chart} is not a picture", f"Name a file with {', '.join(FORMATS)}.")
     session = CoreSession()
     project = session.project
-    study, place = apart(study, place)
+    study, place = apart(target, place)
     found = session.recorded(study or place.study, place.problem, place.device)
     name = found.study.name
     if not any(rung.timing for rung in found.rungs):
