@@ -358,7 +358,7 @@ def _begins(elf: ELFFile, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _spread(rows: list[Row], size: int) -> list[Row]:
-    """For each instruction the row that it stands under."""
+    """The row of each instruction."""
     starts = [row.address for row in rows]
     places = (bisect_right(starts, at) for at in range(0, size, SIZE))
     return [rows[place - 1] if place else _NOWHERE for place in places]

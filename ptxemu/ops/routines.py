@@ -81,7 +81,7 @@ def has_routine(instr: Instr) -> bool:
 
 
 def always_called(instr: Instr) -> bool:
-    """Is the instruction nothing but a call? Of 64 bits, compilers ask for short ones before."""
+    """True if the instruction is only a call; for 64 bits compilers test for short values first."""
     whole = instr.op in ("div", "rem") and instr.parts[-1] in ("s64", "u64")
     return whole or instr.op == "printf"
 
