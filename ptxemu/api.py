@@ -324,7 +324,7 @@ def load(
             is said then.
 
     Raises:
-        PtxError: this is no PTX; names its line.
+        PtxError: this is not PTX; names its line.
     """
     if isinstance(ptx, Path):
         data = ptx.read_bytes()

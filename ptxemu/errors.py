@@ -38,7 +38,7 @@ class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
 
     Attributes:
         kind: The kind of fault.
-        place: Path and line of the innermost line that is no toolkit's; None: not known.
+        place: Path and line of the innermost line that is not a toolkit's; None: not known.
         line: Line of the PTX; 0: it is of no instruction.
         others: What the kernel did wrong before and survived.
     """

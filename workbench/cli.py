@@ -362,7 +362,7 @@ def main(argv: list[str] | None = None) -> int:
         _print_error(stopped, code=130, plain=plain)
         sys.exit(130)
     except BrokenPipeError:
-        # `workbench list | head`: the reader has left, which is no error of ours.
+        # `workbench list | head`: the reader has left, which is not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:

@@ -30,7 +30,7 @@ COMPLETE = (
 )
 #: Settings that hold whatever a repository's own say.
 _FIXED = {
-    # A folder is no repository because somebody put a file named HEAD into it.
+    # A folder is not a repository because somebody put a file named HEAD into it.
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
     "core.sshCommand": "false",
@@ -170,7 +170,7 @@ def repository(folder: Path) -> Path | None:
 def commit_of(folder: Path, revision: str) -> str:
     """The full hash of a revision; empty where it is none."""
     if revision.startswith("-"):
-        return ""  # an option is no revision
+        return ""  # an option is not a revision
     said = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     return said.decode("ascii", "replace").strip() if said else ""
 

@@ -123,7 +123,7 @@ class SassOp(NamedTuple):
 
     `guard` is the predicate register that decides whether it runs (None: it always does),
     `writes` and `reads` are register numbers, the guard among the latter; `target` is the
-    address that it names, as written. `opcode` is empty where the text is no SASS.
+    address that it names, as written. `opcode` is empty where the text is not SASS.
     """
 
     opcode: str

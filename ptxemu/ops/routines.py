@@ -49,7 +49,7 @@ def _exponent(x: Array) -> Array:
 
 
 def _rare_quotient64(x: Array, y: Array) -> Array:
-    # Upper words are compared as if they were float32: NaN is no dividend that is too small, and
+    # Upper words are compared as if they were float32: NaN is not a dividend that is too small, and
     # no quotient that is large enough.
     quotient = _high(x / y) & _MAGNITUDE
     large = (quotient > 0x00100000) & (quotient <= 0x7F800000)

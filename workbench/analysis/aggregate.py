@@ -34,7 +34,7 @@ COMPILED = "ptxas__code"
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
 _ALIKE = 0.6
-#: From so many letters on, a name inside of another is no accident.
+#: From so many letters on, a name inside of another is not an accident.
 _WORD = 4
 #: Grids whose numbers of blocks lie within this part of each other are one class.
 _NEAR = 0.02

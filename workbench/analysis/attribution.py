@@ -242,7 +242,7 @@ def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Att
         if name in names and readable
     }
     launches = tuple(_match(old, new, pair) for pair in placing.launches)
-    # A step of flags, definitions or launches alone is no step without a change.
+    # A step of flags, definitions or launches alone is not a step without a change.
     alone = diff.sources.same and any(match.changes for match in launches)
     words = [] if alone else list(diff.words)
     if not names:

@@ -62,7 +62,7 @@ class TotalLimit:
 
         Raises:
             DataError: it would be too much; names the largest. Nothing was added.
-            UsageError: the variable that lifts it is no number.
+            UsageError: the variable that lifts it is not a number.
         """
         name, size = str(path), max(0, size - self._ratio * packed)
         before = self._taken.get(name, 0)
@@ -371,7 +371,7 @@ def kind(mode: int, otherwise: str) -> str:
 
 
 def check_regular(path: Path | str, status: os.stat_result) -> None:
-    """Refuse what is no file; DataError: a pipe, a socket, a device or a folder."""
+    """Refuse what is not a file; DataError: a pipe, a socket, a device or a folder."""
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
             f"{path} is {kind(status.st_mode, 'no file')}, and not a file",

@@ -189,7 +189,7 @@ def listening(root: Path, host: str, port: int, *, live: bool = True) -> Iterato
 
     Raises:
         MissingError: the port is taken, or may not be used.
-        UsageError: the host is no address of this machine.
+        UsageError: the host is not an address of this machine.
     """
     try:
         server = Server(root, host, port, live=live)

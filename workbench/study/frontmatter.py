@@ -660,7 +660,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
 
 
 def _check_image(keys: Keys, table: dict[str, object]) -> None:
-    """Refuse what is no image, and keys that only what is compiled here has."""
+    """Refuse what is not an image, and keys that only what is compiled here has."""
     if not _SHA256.match(str(table["image"])):
         keys.fail(
             "image",

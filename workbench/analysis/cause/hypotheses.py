@@ -60,7 +60,7 @@ _BY_QUEUE = 0.9
 _BY_SHARED = 0.8
 #: Requests that fell (or rose) by this part of the sectors' logarithm brought them along.
 _DRIVES = 0.9
-#: A logarithm below this is no change (1%): two captures of one kernel differ by as much.
+#: A logarithm below this is not a change (1%): two captures of one kernel differ by as much.
 QUIET = 0.01
 #: The least part of the change that an explanation must explain.
 LEAST = 0.05
@@ -186,7 +186,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         # The part that cycles do not show is the clock of the profiler's runs.
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
-    # A unit's machine code is no counter, and has no bound.
+    # A unit's machine code is not a counter, and has no bound.
     absurd = {delta.id for delta in comparison.counters if _(IMPLAUSIBLE) in delta.reason}
     scored = [
         Hypothesis(
@@ -505,7 +505,7 @@ def _idle(old: Behaviour, new: Behaviour) -> Maybe:
     """Logarithm of the ratio of times that blocks make which end (or fill SMs) more unevenly.
 
     All cycles by the mean SM's, or the busiest SM's by the mean one's, whichever says less: what
-    the launch itself takes is no grid's work, and one SM may differ by chance.
+    the launch itself takes is not a grid's work, and one SM may differ by chance.
     """
     before, after = old.running, new.running
     if UNKNOWN in (before, after):

@@ -59,7 +59,7 @@ def compact(document: Any) -> str:
     """JSON in one line; characters that nobody sees are escapes in it."""
     try:
         data = msgspec.json.encode(document)
-    except UnicodeEncodeError:  # half a character: of a file's name that is no UTF-8
+    except UnicodeEncodeError:  # half a character: of a file's name that is not UTF-8
         data = msgspec.json.encode(whole(document))
     return escaped(data.decode())
 

@@ -28,7 +28,7 @@ _HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud
 #: Matches text that a GitHub runner takes for our command: `::` at the beginning of a line, after
 #: any blanks or styles, and the older `##[` anywhere.
 _COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
-#: In JSON all these have escapes, which are no bytes that anything obeys.
+#: In JSON all these have escapes, which are not bytes that anything obeys.
 _RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
 #: Matches the places at which a long name may be broken.
 _BREAK = r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])"

@@ -62,7 +62,7 @@ def roof_path(
 ) -> Plot | None:
     """Launches under one roof, one series per memory level, `joined` in order as a path.
 
-    Those named in `apart` (libraries, which are no step of the ladder) stay off the path.
+    Those named in `apart` (libraries, which are not a step of the ladder) stay off the path.
     """
     places = [
         (name, launch, place)
