@@ -92,7 +92,7 @@ class ToldHelp(click.HelpFormatter):
         self.write(f"{'':{self.current_indent}}{self.said(f'{heading}:')}\n")
 
     def write_text(self, text: str) -> None:
-        """Paragraphs, of which each is a text of the catalogue."""
+        """Write paragraphs; each is a text of the catalogue."""
         for n, each in enumerate(re.split(r"\n\s*\n", text)):
             lines = _lines(self.said(" ".join(each.split())), self.width - self.current_indent)
             self.write("\n" if n else "")
@@ -147,7 +147,7 @@ class LazyGroup(click.Group):
     context_class = HelpContext
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Choose the language first: help and what is said of a wrong word are told in it."""
+        """Choose the language first: help and errors on wrong words use it."""
         ctx.resilient_parsing, resilient = True, ctx.resilient_parsing  # up to the wrong word
         given = self.make_parser(ctx).parse_args(list(args))[0]
         ctx.resilient_parsing = resilient

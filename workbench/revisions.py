@@ -79,7 +79,7 @@ _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAN
 
 
 class State(Record, frozen=True):
-    """Of which state of the sources a program was captured.
+    """The state of the sources of a captured program.
 
     `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
     tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
@@ -168,7 +168,7 @@ def repository(folder: Path) -> Path | None:
 
 
 def commit_of(folder: Path, revision: str) -> str:
-    """The full hash of a revision; empty where it is none."""
+    """The full hash of a revision; empty for other text."""
     if revision.startswith("-"):
         return ""  # an option is not a revision
     said = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")

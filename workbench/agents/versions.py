@@ -148,7 +148,7 @@ class Workshop:
         return project, seen, seen.version(own)
 
     def _writable(self, study: SeenStudy, like: Version, text: str) -> None:
-        """Refuse text that is not text, too long, or Python or headers that were not allowed."""
+        """Refuse binary or too long text, and Python or headers that were not allowed."""
         if like.kind != "cuda" and not self._python:
             raise UsageError(
                 f"{like.path} is Python, which runs with its user's rights",

@@ -6,7 +6,7 @@ side belongs to exactly one part:
 ``hunk``       the line was changed, added, removed or moved
 ``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
 ``launch``     neither, but its launch was changed, added or removed
-``unknown``    the profile holds no text of it, so that nobody can say what changed there
+``unknown``    the profile holds no text of it, so that a change there is unknown
 ``elsewhere``  none of these: the compiler did it, it is noise, or unknown; never hidden
 
 An unchanged line and its twin on the other side are one thing, with one part. Where

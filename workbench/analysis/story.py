@@ -242,7 +242,7 @@ def _active(hunk: Hunk) -> bool:
 
 
 class _Numbers:
-    """All numbers of one link, before it is decided which of them are told."""
+    """All numbers of one link, before some of them are chosen."""
 
     def __init__(self, key: PartKey) -> None:
         self.key = key
@@ -467,7 +467,7 @@ def movers(story: Story) -> dict[str, tuple[Mover, ...]]:
     found = {
         split.id: _of_counter(split)
         for split in story.attribution.counters
-        # Samples are told as time, below.
+        # Samples are shown as time, below.
         if split.id and not split.counter.startswith(SAMPLES)
     }
     if story.time is not None:
@@ -598,6 +598,6 @@ class Step:
         try:
             return explain(*self._whole, self.comparison, self._expected, self.placing)
         except UsageError as error:
-            # An expectation that nobody can read is not a reason to withhold what was measured.
+            # An unreadable expectation is not a reason to withhold measurements.
             self.unread = error.message
             return explain(*self._whole, self.comparison, placing=self.placing)

@@ -288,7 +288,7 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def read_regular(path: Path, limit: ByteLimit) -> bytes:
-    """The content of a file, told at once where it is none or holds too much.
+    """The content of a file; refused at once if it is not a file, or too large.
 
     A link is followed: what is only read may lie elsewhere.
 
@@ -314,7 +314,7 @@ def read_regular(path: Path, limit: ByteLimit) -> bytes:
 
 @contextlib.contextmanager
 def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
-    """The content of a file of any size, of which only what is looked at takes memory.
+    """The content of a file of any size; only the parts that are read take memory.
 
     Raises:
         DataError: a pipe, a socket, a device or a folder.
@@ -330,7 +330,7 @@ def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
 
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """A file to read, told at once where it is none: opening a pipe waits for its writer.
+    """A file to read; refused at once if it is not a file: opening a pipe waits for its writer.
 
     Raises:
         DataError: a pipe, a socket, a device, or a folder.

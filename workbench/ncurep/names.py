@@ -57,7 +57,7 @@ def _unspecialized(name: str) -> str:
 
 
 def _identifiers(raw: str) -> list[str]:
-    """A mangled function's names from the outermost namespace to its own; [] where it is none."""
+    """A mangled function's names from the outermost namespace to its own; [] for other text."""
     if not raw.startswith("_Z"):
         return []
     at = 2 + raw[2:].startswith("L")

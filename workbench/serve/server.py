@@ -122,7 +122,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> io.BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Answer with a file, a page with the script that asks for news, or these."""
-        # Two Host headers become one that nobody knows.
+        # Two Host headers become one unknown name.
         host = _PORT.sub("", ",".join(self.headers.get_all("Host", ())).lower())
         if not self.server.knows(host.strip("[]")):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, f"This report is at {self.server.url}")

@@ -193,7 +193,7 @@ class Study:
         )
 
     def flops(self, problem: Problem) -> int:
-        """Floating-point operations that the job needs, whoever does it."""
+        """Floating-point operations that the job needs, in any version."""
         return self._count("flops", problem)
 
     def bytes(self, problem: Problem) -> int:
@@ -489,7 +489,7 @@ class SeenStudy(Study):
         return dict(self._of(problem).outputs)
 
     def flops(self, problem: Problem) -> int:
-        """Operations that the job needs, whoever does it."""
+        """Operations that the job needs, in any version."""
         return self._of(problem).flops
 
     def bytes(self, problem: Problem) -> int:
@@ -579,7 +579,7 @@ class StudyInfo:
         try:
             study = view_study(project, name)
         except WorkbenchError as error:
-            # A study that is broken today is not a reason to withhold what was measured.
+            # A study that is broken today is not a reason to withhold measurements.
             self.error = error
             return
         self.study = study

@@ -284,7 +284,7 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
-            # Of warps that copy for others nobody knows that their waits hold anyone up.
+            # It is unknown if waits of warps that copy for others hold up any warp.
             times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
         ),
         "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
@@ -444,7 +444,7 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
             comparison["blocks"].old is not None
             and comparison["cycles"].moved
             and not comparison["waves"].moved
-        ):  # of kernels that took each other's place nobody knows whether there are as many
+        ):  # it is unknown if kernels that took each other's place are as many
             out.append(("cycles", "tail", uneven))
     # A time outside of the profiler passed at a clock of its own.
     inside = comparison.time is None or comparison.profiler_alone

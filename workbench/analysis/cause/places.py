@@ -396,7 +396,7 @@ def _of_occupancy(attribution: Attribution, occupancy: Sequence[OccupancySplit])
     instructions = _split(attribution, "instructions")
     amounts = _each(_by_hunk(instructions)) if instructions is not None else {}
     order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))[:_MOST]
-    # Nobody edits a register: these are the hunks whose code changed most.
+    # Registers are not edited: these are the hunks whose code changed most.
     return Origin(link="compiler" if largest == "registers" else "hunk", hunks=tuple(order))
 
 

@@ -112,7 +112,7 @@ class HotLine(Record, frozen=True):
 
 
 def title_of(state: str) -> str:
-    """A warp state's title, which says of the two that are no stalls that they are none."""
+    """A warp state's title, which marks the two states that are not stalls."""
     title = catalog()[state].title
     return f"{title} ({_WELL_WORDS[state]})" if state in WELL else title
 
@@ -319,7 +319,7 @@ class Running(Record, frozen=True):
 _MANY_WAVES = 8
 #: A warp that executes fewer instructions finds that there is nothing to do, and ends.
 _AT_ONCE = 32
-#: Of a launch of which nothing is known.
+#: For a launch without counters of it.
 UNKNOWN = Running(mean=1.0)
 
 

@@ -221,7 +221,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
 
 #: Types to which a result may have been rounded on its way.
 _NARROW = ("float16", "bfloat16")
-#: The least share of elements of which that holds; the others lie between two such numbers.
+#: The least share of elements for which that holds; the others lie between two such numbers.
 _ROUNDED = 0.95
 
 

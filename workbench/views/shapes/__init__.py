@@ -56,7 +56,7 @@ def dumps(document: Json) -> str:
 
 
 def compact(document: Any) -> str:
-    """JSON in one line; characters that nobody sees are escapes in it."""
+    """JSON in one line, with escapes for invisible characters."""
     try:
         data = msgspec.json.encode(document)
     except UnicodeEncodeError:  # half a character: of a file's name that is not UTF-8

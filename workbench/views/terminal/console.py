@@ -89,7 +89,7 @@ def stacked(texts: Iterable[rich.text.Text]) -> rich.text.Text:
 
 
 class _Shown:
-    """A view of which every character can be seen, also where it is not a `Text`."""
+    """A view without invisible characters, also where it is not a `Text`."""
 
     def __init__(self, view: RenderableType) -> None:
         self._view = view

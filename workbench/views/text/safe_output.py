@@ -18,7 +18,7 @@ import click
 from workbench.errors import WorkbenchError
 from workbench.language import _, told
 
-#: Characters that nobody sees, of Unicode's class Cf: they turn text around, join or tag it.
+#: Invisible characters, of Unicode's class Cf: they turn text around, join or tag it.
 _FORMAT = (
     "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
@@ -107,7 +107,7 @@ def write(text: str, *, err: bool = False, commands: bool = False) -> None:
 
 
 def escaped(json: str) -> str:
-    """JSON that means the same, in which characters that nobody sees are escapes."""
+    """JSON that means the same, with escapes for invisible characters."""
     return json if json.isprintable() and "##[" not in json else _pattern(_RAW).sub(_escape, json)
 
 

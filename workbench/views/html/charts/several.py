@@ -24,7 +24,7 @@ _STACKED = 7
 
 
 def stack_stalls(named: list[tuple[str, Profile]], noun: str = N_("Version")) -> View | None:
-    """Durations under the profiler, split over warp states; None where nobody has any.
+    """Durations under the profiler, split over warp states; None if no launch has any.
 
     As bars of shares, and as a table of times.
     """
