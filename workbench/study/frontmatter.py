@@ -357,7 +357,7 @@ def read_tune(
             keys.fail(
                 key,
                 f"`{name}` is {own} in this version, which is not among its values",
-                f"Add {own}: what tuning gains is told against it.",
+                f"Add {own}: the gain of tuning is measured against it.",
             )
         parameters[name], default[name] = values, values[texts.index(own)]
     if table and not 1 <= len(parameters) <= _MOST_PARAMETERS:
