@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -193,8 +194,6 @@ class Catalog:
         """Return the counter of that id; UsageError: none, with the nearest ones in the hint."""
         counter = self._by_id.get(counter_id)
         if counter is None:
-            from difflib import get_close_matches
-
             near = get_close_matches(counter_id, self._by_id, n=3)
             raise UsageError(
                 _("no counter {counter_id!r} in the catalog").format(counter_id=counter_id),

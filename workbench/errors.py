@@ -8,6 +8,7 @@ line prints both and exits with `exit_code`; a traceback appears only with
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Self
 
 
@@ -103,9 +104,6 @@ def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """The name out of `names` that is most like `name`; empty where none is like it."""
-    # difflib is imported here because only a mistake needs it.
-    from difflib import get_close_matches
-
     candidates = list(dict.fromkeys(names))
     close = get_close_matches(name, candidates, n=1, cutoff=0.55)
     if close:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
+from gettext import GNUTranslations
 from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, TypeVar
@@ -267,8 +268,5 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 @cache
 def _catalogue(lang: str) -> GNUTranslations:
-    # Here, because English needs none of it.
-    from gettext import GNUTranslations
-
     with (LOCALE / LANGUAGES[lang] / "LC_MESSAGES" / "texts.mo").open("rb") as file:
         return GNUTranslations(file)

@@ -89,11 +89,11 @@ def bare_launch(**metrics: float | None) -> Launch:
 
 def test_a_unit_that_nobody_looked_at_is_not_idle() -> None:
     name = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_elapsed"
-    idle, unseen = bare_launch(**{name: 0.0}), bare_launch()
+    idle, unseen, device = bare_launch(**{name: 0.0}), bare_launch(), make_profile().device
     assert [load.active for load in loads(idle) if load.resource.id == "fp64"] == [0.0]
     assert not [load for load in loads(unseen) if load.resource.id == "fp64"]
-    assert behaviour_of({}, None, idle).share("fp64") == 0.0
-    assert behaviour_of({}, None, unseen).share("fp64") is None
+    assert behaviour_of({}, device, None, idle).share("fp64") == 0.0
+    assert behaviour_of({}, device, None, unseen).share("fp64") is None
 
 
 def test_bytes_that_were_counted_in_part_are_no_traffic() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -192,15 +193,15 @@ def test_a_version_makes_one_texture_object_for_each_buffer(
 
     monkeypatch.setattr(bench, "Driver", lambda: None)
     monkeypatch.setattr(bench, "DeviceTexture", Made)
-    version: Any = object.__new__(bench.CudaVersion)
-    version._session = SimpleNamespace(stream=SimpleNamespace(handle=7))
-    version.textures = {}
+    cuda = SimpleNamespace(module_from_buffer=bytes)
+    session: Any = SimpleNamespace(stream=SimpleNamespace(handle=7), cuda=cuda, doing=nullcontext)
+    executable: Any = SimpleNamespace(cubin=__file__, version="v0")
+    version = bench.CudaVersion(session, executable)
     argument = TextureArg(buffer="x", texture=Texture("float32", (8, 4)), where="v0.cu:3")
 
     def handle(address: int, size: int = 32) -> ScalarArg:
         array = DeviceArray(address, (size,), np.dtype("f4"))
-        found: ScalarArg = version._texture(argument, array)
-        return found
+        return version._texture(argument, array)
 
     given = [handle(each) for each in (0x1000, 0x2000, 0x1000)]
     assert made == [0x1000, 0x2000]

@@ -13,8 +13,8 @@ from tests.ncurep.enlarged import enlarge, lean
 from workbench.errors import DataError, UsageError
 from workbench.model import Profile
 from workbench.ncurep.excerpt import list_results, parts
-from workbench.ncurep.files import holds_at_least
-from workbench.ncurep.large import LARGE, choice, read_parts, read_some
+from workbench.ncurep.files import LARGE, holds_at_least
+from workbench.ncurep.large import choice, read_parts, read_some
 from workbench.ncurep.read import read_report, report_results
 
 
@@ -28,7 +28,7 @@ def large(ladder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """Five kernels, forty launches each; read in parts as if it had hundreds of megabytes."""
     path = tmp_path / "large.ncu-rep"
     enlarge(ladder.read_bytes(), 40, path, change=lean)
-    monkeypatch.setattr("workbench.ncurep.large.LARGE", 1 << 20)
+    monkeypatch.setattr("workbench.session.targets.LARGE", 1 << 20)
     monkeypatch.setattr("workbench.ncurep.read.LARGE", 1 << 20)
     monkeypatch.chdir(tmp_path)
     return path

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from workbench import units
 from workbench.adopt.importing import Import, keep_report
 from workbench.analysis.compare import remarks
-from workbench.commands.options import problem_option, study_option
+from workbench.commands.options import (
+    device_option,
+    problem_option,
+    study_option,
+    version_option,
+)
 from workbench.model import Profile
 from workbench.session.api import CoreSession
+from workbench.session.workspace import Selection, apart
 from workbench.views.text.safe_output import say
 
 
 @click.command("import")
 @click.argument("report")
+@click.argument("target", default="", metavar="[AS]")
 @study_option
-@click.option(
-    "--version",
-    "version_name",
-    metavar="NAME",
-    help="Version: v3 (default: a new study, made of the report).",
-)
+@version_option
 @problem_option
 @click.option("--kernel", metavar="NAME", help="Keep only this kernel's launches (default: all).")
-@click.option("--device", metavar="NAME", help="Store it under this device instead of its own.")
+@device_option
 @click.option("--force", is_flag=True, help="Replace a profile that is already recorded.")
 def command(
     report: str,
+    target: str,
     study: str | None,
-    version_name: str | None,
+    version: str | None,
     problem: str | None,
     kernel: str | None,
     device: str | None,
@@ -37,14 +42,20 @@ def command(
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
-    Without --version it also makes a study of the selected kernel: its launch, and its source
-    if the report holds it. The rest remains to be written.
+    AS is sgemm/v3, with its problem and device where they differ: sgemm/v3:n4096@a100.
+    A study alone, or nothing, also makes a study of the selected kernel: its launch, and its
+    source if the report holds it. The rest remains to be written.
 
     Says where the report's source or launches differ from the version's. Host name and
     network addresses are removed from the copy that is kept.
     """
     session = CoreSession()
-    wish = Import(report, version_name, study, problem, kernel, device)
+    name, where = apart(target, Selection(problem=problem, device=device))
+    if "/" in name or re.match(r"v\d", name):
+        version = name
+    wish = Import(
+        report, version, study if version else name or study, where.problem, kernel, where.device
+    )
     kept = keep_report(session, wish, force=force)
     for path in kept.written:
         say(f"wrote {path}")

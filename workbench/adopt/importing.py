@@ -97,7 +97,7 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptR
     study_name, version_id = parse_target(wish.version, project, wish.study)
     if wish.study and wish.study != study_name:
         raise UsageError(
-            f"--study {wish.study} and --version {wish.version} name different studies",
+            f"{wish.study} and {wish.version} are of different studies",
             "Name the study only once.",
         )
     study = run_study(project, study_name)
@@ -145,7 +145,7 @@ def _keep(
         raise UsageError(
             f"{study.name}/{version.id} already has a profile of {problem.name} on "
             f"{profile.device.slug}: {shown}",
-            "Replace it with --force, or keep this one apart with --problem or --device.",
+            "Replace it with --force, or keep this one apart: v3:PROBLEM@DEVICE.",
         )
     # Of a capture the profile alone was kept.
     path = split_target(wish.report)[0]
@@ -193,7 +193,7 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
         check_study_free(
             project,
             name,
-            f"--study {name}_2 makes another; --version keeps the report as a version of this one.",
+            f"{name}_2 makes another; {name}/v3 keeps the report as a version of this one.",
         )
         paths = [*ensure_project(project.root), *write_study(project, name, lambda _: texts)]
     try:
@@ -221,7 +221,7 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
     if not more or is_capture(wish.report):
         return more
     kernel = wish.kernel or inner or profile.launches[0].kernel
-    how = f"`workbench import {path}::{kernel}#1 --study NAME`"
+    how = f"`workbench import {path}::{kernel}#1 STUDY`"
     return f"{more} " + _("{how} keeps the first, #2 the next.").format(how=how)
 
 

@@ -83,8 +83,7 @@ TEMPLATES = (
 def meaning(word: str) -> Json:
     """Explain a counter, by its id or one of ncu's names.
 
-    Raises:
-        UsageError: unknown; the hint names the nearest.
+    Raises UsageError: unknown; the hint names the nearest.
     """
     known = catalog()
     counter = next(

@@ -318,11 +318,7 @@ def _plain(value: Exact) -> Number:
 
 
 def _split(
-    name: str,
-    old: Profile,
-    new: Profile,
-    placing: Placing,
-    only: frozenset[str] = frozenset(),
+    name: str, old: Profile, new: Profile, placing: Placing, only: frozenset[str] = frozenset()
 ) -> CounterSplit:
     sides = placing.sums(name, 0, only), placing.sums(name, 1, only)
     totals = [sum(side.values()) for side in sides]

@@ -339,9 +339,8 @@ def _remedy(old: Profile, new: Profile) -> str:
     if lone is not None and {old.engine, new.engine} == {"ncu", "emulator"}:
         name = f"{lone.study}/{lone.version}"
         return _(
-            "Count the other one in the emulator too: `workbench profile {name} "
-            "--problem {problem} --engine emulator`; or add --force to see the "
-            "difference all the same."
+            "Count the other one in the emulator too: `workbench profile {name}:{problem} "
+            "--engine emulator`; or add --force to see the difference all the same."
         ).format(name=name, problem=lone.problem)
     return _(
         "Compare profiles of one device, problem, engine and clock policy, or "

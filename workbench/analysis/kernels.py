@@ -64,8 +64,7 @@ class KernelChange(Record, frozen=True):
     @property
     def name(self) -> str:
         """``gemm``, or ``gemm_v1 → gemm_v2`` where it was renamed."""
-        names = dict.fromkeys(name for name in (self.name_old, self.name_new) if name)
-        return " → ".join(names)
+        return " → ".join(dict.fromkeys(filter(None, (self.name_old, self.name_new))))
 
     @property
     def uneven(self) -> bool:

@@ -52,8 +52,6 @@ _FIXED = (
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_static",
 )
-
-
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
 #: All of it is compared where this part of the longer side's time has a counterpart.

@@ -42,16 +42,13 @@ _INPUTS = {
     "E4M3": "float8",
     "E5M2": "float8",
 }
-
-
 #: From so many times as many operations on, numbers may have been taken apart.
 _TERMS = 2.0
 
 
 def format_words(sides: tuple[Profile, Profile]) -> str:
     """``float64 operations 6.68 G → 0``: what came or went; "" where all formats stayed."""
-    counted = [_operations_by_format(side) for side in sides]
-    old, new = counted
+    old, new = (_operations_by_format(side) for side in sides)
     if old is None or new is None:
         return _tensor_cores(sides)
     whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
@@ -144,9 +141,8 @@ _formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)
 
 def _tensor_cores(sides: tuple[Profile, Profile]) -> str:
     """Tensor cores that are used on one side only, if no machine code shows the format."""
-    mains = [main_launch(side) for side in sides]
-    used = [value_of(launch, "tensor_utilization") if launch else None for launch in mains]
-    old, new = used
+    mains = (main_launch(side) for side in sides)
+    old, new = (value_of(launch, "tensor_utilization") if launch else None for launch in mains)
     if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:
         return ""
     came = _("products came to the tensor cores ({old} → {new} of their peak)")

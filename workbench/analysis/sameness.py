@@ -109,11 +109,7 @@ class Doubt(Record, frozen=True):
         return self.kind == "size" or (self.certain and self.kind not in _RATIOS)
 
 
-def doubts(
-    old: Profile,
-    new: Profile,
-    labels: tuple[str, str] | None = None,
-) -> tuple[Doubt, ...]:
+def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) -> tuple[Doubt, ...]:
     """Reasons to doubt that `old` and `new` do the same work; empty if there are none.
 
     `labels`: their names; None: the old and the new side.

@@ -48,8 +48,6 @@ _PARTLY = 0.3
 _INSTEAD = 2
 #: States that are not stalls -> the warps' activity in them.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
-
-
 #: Link -> words for a place other than a hunk.
 _WORDS = {
     "compiler": N_("code that was not edited"),
@@ -180,11 +178,9 @@ def _unseen(comparison: Comparison) -> str:
         return _("Under the profiler {new} is {words}.").format(
             new=comparison.new.label, words=words
         )
-    known = duration.old and duration.new
-    others = any(delta.moved for delta in comparison.counters)
-    if not (known and others):
-        return ""
-    return _("Under the profiler they are equally fast within the noise.")
+    if duration.old and duration.new and any(delta.moved for delta in comparison.counters):
+        return _("Under the profiler they are equally fast within the noise.")
+    return ""
 
 
 def _by_kernel(kernel: KernelChange | None) -> str:
@@ -195,8 +191,6 @@ def _by_kernel(kernel: KernelChange | None) -> str:
 
 #: Kernels that came and went are told where they make this part of the change.
 _MOSTLY = 0.5
-
-
 #: Kernels of a side that are named.
 _SEEN = 3
 
@@ -504,8 +498,7 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
 
 
 def _spent(move: StallMove) -> str:
-    well = _(_WELL.get(move.stall, ""))
-    where = well or _("in {stalls}").format(stalls=stall_words(move.stall))
+    where = _(_WELL.get(move.stall, "")) or _("in {stalls}").format(stalls=stall_words(move.stall))
     text = _("{time} less {where}") if move.delta_s < 0 else _("{time} more {where}")
     return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 

@@ -31,8 +31,6 @@ _FEW = 4
 
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
 LinkedLine = tuple[int, str, int]
-
-
 #: Fates of a launch.
 _BECAME = (N_("added"), N_("removed"))
 

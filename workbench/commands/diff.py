@@ -19,6 +19,7 @@ from workbench.session.captures import captures
 from workbench.session.step import Diff
 from workbench.session.targets import from_parent
 from workbench.session.workspace import Places, Selection, is_program, refuse_for_program, sides
+from workbench.views.shapes import dumps
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import write
 
@@ -47,7 +48,7 @@ def command(
 ) -> None:
     """Compare OLD with NEW: what moved, and by how much; v2..v3 names both, v3 its parent and v3.
 
-    Each is a version (v2, sgemm/v2, v2@h100 on one device); or a report file:
+    Each is a version (v2, sgemm/v2:n4096, v2@h100 on one device); or a report file:
     x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a capture:
     @before @after compare two programs, @before::kernel one kernel of each.
 
@@ -81,7 +82,6 @@ def _print(step: Diff, format_: str, everything: bool, sass: bool) -> None:
     notes = [*step.notes, *([f"--sass: {step.no_codes}"] if sass and step.no_codes else ())]
     words, codes = (step.title, step.change, notes), step.codes if sass else None
     if format_ == "json":
-        from workbench.views.shapes import dumps
         from workbench.views.text.documents import step_of
 
         told = step_of(step.comparison, step.story, notes=notes, stale=step.stale, codes=codes)

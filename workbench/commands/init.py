@@ -29,4 +29,4 @@ def command(folder: Path, study: str, pyproject: bool) -> None:
     if study:
         say("Next: `workbench list`, then `workbench verify v0`.")
     else:
-        say("Next: `workbench new --study NAME` starts a study from a small example.")
+        say("Next: `workbench new NAME` starts a study from a small example.")

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.options import (
-    device_option,
-    format_option,
-    problem_option,
-    study_option,
-)
+from workbench.commands.options import folded, format_option, moved_options
 from workbench.errors import DataError, UsageError, WorkbenchError, together
 from workbench.session.api import CoreSession
+from workbench.session.workspace import Selection, apart
 from workbench.study.folder import require_study
 from workbench.study.sources import count_versions
 from workbench.views.shapes import dumps
@@ -27,9 +23,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@study_option
-@problem_option
-@device_option
+@click.argument("target", default="", metavar="[STUDY][:PROBLEM][@DEVICE]")
+@folded("where", Selection, *moved_options)
 @click.option(
     "--page",
     type=click.IntRange(1),
@@ -37,12 +32,10 @@ if TYPE_CHECKING:
     help="Page of a table of more than 500 versions (default: the first).",
 )
 @format_option
-def command(
-    study: str | None, problem: str | None, device: str | None, page: int | None, format_: str
-) -> None:
+def command(target: str, where: Selection, page: int | None, format_: str) -> None:
     """List studies and versions with their records.
 
-    Prints a few lines for each study; --study NAME lists all of its versions. Unreadable files
+    Prints a few lines for each study; STUDY lists all of its versions. Unreadable files
     are named below the table; the rest is shown.
     """
     if page is not None and format_ != "table":
@@ -51,6 +44,8 @@ def command(
         )
     session = CoreSession()
     project = session.project
+    name, where = apart(target, where)
+    study, problem, device = name or where.study, where.problem, where.device
     broken: list[WorkbenchError] = []
     sizes: dict[str, int] = {}
     with_errors = broken if not (study or problem or device) else None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from workbench.commands.options import Behind
+from workbench.commands.options import Behind, problem_option, study_option
 from workbench.compile.build import compiles
 from workbench.errors import UsageError
 from workbench.features import FEATURES
 from workbench.project import Project, find_project, require_project
 from workbench.session.captures import captures
+from workbench.session.workspace import Selection, apart
 from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.views.text.safe_output import say
@@ -24,7 +26,7 @@ _TUNED = next((each for each in FEATURES if each.starts), None)
 
 @click.command(
     cls=Behind,
-    epilog="workbench new v5 --from v4 · workbench new --study conv2d · "
+    epilog="workbench new v5 --from v4 · workbench new conv2d · "
     "workbench new --from-cu sgemm.cu -- 1024 · workbench new --example",
 )
 @click.argument("version", required=False)
@@ -34,12 +36,12 @@ _TUNED = next((each for each in FEATURES if each.starts), None)
 @click.option(
     "--from-tuned",
     "tuned",
-    metavar="VERSION",
+    metavar="VERSION[:PROBLEM]",
     hidden=_TUNED is None,
-    help="The version to copy, with the values that `workbench tune` found best.",
+    help="The version to copy, with the values that `workbench tune` found best (on PROBLEM).",
 )
-@click.option("--problem", help="With --from-tuned: the problem whose winner to take.")
-@click.option("--study", help="The study of the version; without VERSION: the study to start.")
+@problem_option
+@study_option
 @click.option("--example", is_flag=True, help="Start the ladder that came with workbench.")
 @click.option("--title", default="", help="Title of the version.")
 @click.option(
@@ -99,16 +101,21 @@ def command(
 ) -> None:
     """Start a new version (or study) from the one before it, or from a program.
 
-    VERSION is v5, v5_some_name or sgemm/v5. The new file holds its parent's code under
-    front matter of its own, with the change and the expectations left to you. A program of
-    --from-cu runs with your rights.
+    VERSION is v5, v5_some_name or sgemm/v5; another word starts a study of that name. The
+    new file holds its parent's code under front matter of its own, with the change and the
+    expectations left to you. A program of --from-cu runs with your rights.
     """
     arguments: tuple[str, ...] = click.get_current_context().obj["program"]
+    if version and not (study or "/" in version or re.match(r"v\d", version)):
+        study, version = version, None
     begins = file is not None or example  # and what it makes may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
-    if tuned is None and problem is not None:
+    if tuned is not None:
+        tuned, where = apart(tuned, Selection(problem=problem))
+        problem = where.problem
+    elif problem is not None:
         raise UsageError(
-            "--problem chooses among the winners of a tuning", "Add --from-tuned VERSION."
+            "a problem chooses among the winners of a tuning", "Add --from-tuned VERSION."
         )
     other = parent is not None or begins or kernel or defines
     if tuned is not None and (_TUNED is None or version is None or other):
@@ -120,7 +127,7 @@ def command(
         if parent is not None or title or example or (version is not None and also and not study):
             raise UsageError(
                 "--from-cu makes a study, or a version of one",
-                "Leave out --from, --title and --example; --study names it, --kernel picks.",
+                "Leave out --from, --title and --example; a study names it, --kernel picks.",
             )
         captures("--from-cu").from_program(
             project,
@@ -142,14 +149,14 @@ def command(
             raise UsageError("--example is a study of its own", "Name nothing beside it.")
         files = start_example(project)
         say(f"wrote kernels/{EXAMPLE}, and what an H200 said of it: {len(files)} files")
-        say(f"Next: `workbench list --study {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
+        say(f"Next: `workbench list {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
         say(f"`workbench diff {EXAMPLE}/v0 {EXAMPLE}/v1`, which need no GPU and no compiler.")
         return
     if version is None:
         if study is None or parent is not None or title:
             raise UsageError(
                 "nothing to start was named",
-                "A version: workbench new v5 --from v4. A study: workbench new --study NAME. "
+                "A version: workbench new v5 --from v4. A study: workbench new NAME. "
                 "A ladder to look at: workbench new --example.",
             )
         for path in start_study(project, study):

@@ -17,6 +17,7 @@ from workbench import language
 from workbench.errors import KernelError, UsageError
 from workbench.features import PLACES
 from workbench.session.workspace import Places, Selection
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
@@ -66,20 +67,24 @@ def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decor
     return decorate
 
 
-study_option = click.option(
-    "--study",
-    metavar="NAME",
-    help="Study of versions named without one (default: the project's default_study).",
+def moved(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    """Tell once that a target says it all."""
+    if value and not (ctx.meta.get(__name__) or ctx.find_root().params.get("json_errors")):
+        ctx.meta[__name__] = value
+        say(
+            "note: --study, --version, --problem and --device end with the next release: a target "
+            "says it all, as sgemm/v3:n4096@h200",
+            err=True,
+        )
+    return value
+
+
+#: Options of the last release, which a target replaces.
+study_option, version_option, problem_option, device_option = (
+    click.option(f"--{name}", hidden=True, callback=moved)
+    for name in ("study", "version", "problem", "device")
 )
-problem_option = click.option(
-    "--problem", metavar="NAME", help="Problem (default: the study's first profiled one)."
-)
-device_option = click.option(
-    "--device",
-    metavar="NAME",
-    help="Use the profiles of this device (default: the project's default_device, "
-    "or that of the newest profile).",
-)
+problems_option = click.option("--problem", "problems", multiple=True, hidden=True, callback=moved)
 engine_option = click.option(
     "--engine",
     type=click.Choice(["ncu", "emulator"]),
@@ -125,7 +130,8 @@ launch_option = click.option(
 
 
 #: Which recorded profiles are meant: a `Selection`.
-_selection = (problem_option, study_option, device_option, engine_option)
+moved_options = (problem_option, study_option, device_option)
+_selection = (*moved_options, engine_option)
 selection_options = folded("selection", Selection, *_selection)
 #: The same, and which of its launches.
 launch_selection_options = folded("selection", Selection, *_selection, launch_option)
@@ -179,16 +185,15 @@ def _named(**given: Any) -> Named:
     return Named.of(find_project(), Named(**given))
 
 
-def named_options(problem_help: str) -> Decorator:
-    """The versions that are meant, and on which problem: a `Named`."""
-    return folded(
-        "named",
-        _named,
-        click.argument("versions", nargs=-1),
-        click.option("--all", "every", is_flag=True, help="Every version of the study."),
-        study_option,
-        click.option("--problem", metavar="NAME", help=problem_help),
-    )
+#: The versions that are meant, and on which problem: a `Named`.
+named_options = folded(
+    "named",
+    _named,
+    click.argument("versions", nargs=-1, metavar="[STUDY | VERSION][:PROBLEM]..."),
+    click.option("--all", "every", is_flag=True, help="Every version of the study."),
+    study_option,
+    problem_option,
+)
 
 
 def _run_options(**given: Any) -> RunOptions:

@@ -36,7 +36,7 @@ def _profile_options(repeat: int, raw: bool | None, **collected: Any) -> Profile
 
 
 @click.command()
-@named_options("Problem (default: the first profiled one).")
+@named_options
 @click.option(
     "--engine",
     type=click.Choice(["auto", "ncu", "emulator"]),

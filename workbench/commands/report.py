@@ -63,7 +63,7 @@ def command(
         return
     if selection != Selection():
         raise UsageError(
-            "--study, --problem, --device and --engine choose the page of --single-file",
+            "a problem, a device and --engine choose the page of --single-file",
             "For the pages of one study: `workbench report STUDY`.",
         )
     plan = SitePlan(place, targets, out, languages=languages)

@@ -20,10 +20,12 @@ from workbench.session.targets import Target, whole_large_report
 from workbench.session.workspace import (
     Places,
     Selection,
+    apart,
     is_program,
     is_report,
     refuse_for_program,
 )
+from workbench.views.shapes import dumps
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import say, write
 
@@ -50,17 +52,17 @@ def command(
 ) -> None:
     """Show a version's (or report file's) counters, lines and rules.
 
-    TARGET is a version (v3, sgemm/v3, on one device v3@h100) or a study (sgemm), whose versions
+    TARGET is a version (v3, sgemm/v3, sgemm/v3:n4096@h100) or a study (sgemm), whose versions
     it lists; or a report: x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second
     launch); or a capture: @before for the whole program, @before::kernel for what was profiled
     of it.
     """
     session = CoreSession(listener=Progress())
-    if not (is_report(target) or all_ or memory) and session.is_study(target):
+    if not (is_report(target) or all_ or memory) and session.is_study(apart(target)[0]):
         from workbench.commands.list_ import command as list_command
 
-        asked = {"study": target, "problem": selection.problem, "device": selection.device}
-        ctx.invoke(list_command, **asked, page=None, format_=format_)
+        asked = {"problem": selection.problem, "device": selection.device, "study": None}
+        ctx.invoke(list_command, target=target, **asked, page=None, format_=format_)
         return
     if is_program(target) and selection.launch is None:
         refuse_for_program(target, memory=memory)
@@ -91,7 +93,6 @@ def _print_sheet(sheet: Sheet, format_: str) -> None:
 def _print(found: Target, everything: bool, format_: str) -> None:
     profile = found.profile
     if format_ == "json":
-        from workbench.views.shapes import dumps
         from workbench.views.text.documents import show_document
 
         document = show_document(profile, found.timing, stale=found.stale, notes=found.notes)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@named_options("Problem (default: the first profiled one).")
+@named_options
 @click.option("--all-problems", is_flag=True, help="Every problem to profile or sweep.")
 @stored_options(
     None,
@@ -53,7 +53,7 @@ def command(
     """
     if named.problem is not None and all_problems:
         raise UsageError(
-            "--problem and --all-problems cannot be used together", "Use only one of them."
+            "a problem and --all-problems cannot be used together", "Use only one of them."
         )
 
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@named_options("Problem (default: all that are marked verify).")
+@named_options
 @click.option(
     "--engine",
     type=click.Choice(["auto", "gpu", "emulator"]),
@@ -94,4 +94,5 @@ def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
         message=judged.error.message if judged.error else "",
         hint=(judged.error.hint or "") if judged.error else "",
         against=study.answering,
+        fixed=check is not None and check.fixed,
     )

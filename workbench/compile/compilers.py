@@ -21,6 +21,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -297,8 +298,6 @@ class Nvcc:
 
 
 def _distribution(*names: str) -> str:
-    import importlib.metadata  # 15 ms, and only needed where there is NVRTC
-
     for name in names:
         try:
             return importlib.metadata.version(name)
@@ -498,15 +497,12 @@ class Triton:
     name = "triton"
 
     def __init__(self, version: Version) -> None:
-        import importlib.metadata  # 15 ms, and only needed where a version is in Triton
-
-        try:
-            self.version = importlib.metadata.version("triton")
-        except importlib.metadata.PackageNotFoundError:
+        self.version = _distribution("triton")
+        if not self.version:
             raise MissingError(
                 f"{version.path} is a Triton kernel, and Triton is not installed",
                 "pip install triton (Linux; no GPU needed).",
-            ) from None
+            )
         kernels = [launch.kernel for launch in version.launches]
         if len(kernels) > 1:
             raise UsageError(

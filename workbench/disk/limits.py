@@ -18,6 +18,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+import tomli
+import zstandard
+
 from workbench.errors import DataError, UsageError
 
 MIB = 1 << 20
@@ -207,9 +210,6 @@ def inflate(
             it exceeds the total limit of files of its kind.
         ValueError: no zstd frame, cut short, damaged, or followed by other bytes.
     """
-    # zstandard costs start-up time, and only compressed files need it.
-    import zstandard
-
     most = limit.bytes
     lifted = most > limit.default
     stream = zstandard.ZstdDecompressor().decompressobj()
@@ -252,8 +252,6 @@ def _at_once(data: bytes) -> bytes | None:
 
     The decoder in pieces then reports the error.
     """
-    import zstandard
-
     try:
         return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
     except zstandard.ZstdError:
@@ -276,8 +274,6 @@ def read_toml(text: str) -> dict[str, Any]:
     Raises ValueError: no TOML, or one that only a hostile author writes: keys of more than 64
     parts, nesting without end, integers of thousands of digits.
     """
-    import tomli  # where there is no project, nothing is read
-
     if text.count(".") >= 64 and (dotted := _DOTTED.search(text)):
         line = text.count("\n", 0, dotted.start()) + 1
         raise ValueError(f"a key of more than 64 parts (at line {line}, column 1)")

@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -333,7 +334,6 @@ def _temporary() -> str:
 def _host() -> str:
     """Return a mark of this host or container, eight hexadecimal digits that hide its name."""
     import socket  # what only reads does not pay for it
-    import zlib
 
     words = socket.gethostname()
     with contextlib.suppress(OSError):

@@ -36,9 +36,8 @@ from workbench.editing.opened import (
 from workbench.errors import DataError, UsageError, WorkbenchError
 from workbench.language import _
 from workbench.model import Launch, LineKey, Profile, SourceFile
+from workbench.ncurep.files import LARGE, holds_at_least, stem
 from workbench.ncurep.files import SUFFIXES as REPORTS
-from workbench.ncurep.files import holds_at_least, stem
-from workbench.ncurep.large import LARGE
 from workbench.ncurep.read import read_report
 from workbench.project import studies_in, upwards
 from workbench.session.api import CoreSession

@@ -207,15 +207,8 @@ class OpenedFile:
         commands = _runs(target.name)
         if parent := target.version.parent:
             before = f"{self.study}/{parent}"
-            wish = self._selection
-            given = {"--problem": wish.problem, "--device": wish.device}
-            options = [word for pair in given.items() if pair[1] for word in pair if word]
-            commands.append(
-                (
-                    _("diff to {before}").format(before=parent),
-                    ("diff", before, target.name, *options),
-                )
-            )
+            sides = before, self._selection.of(target.name)
+            commands.append((_("diff to {before}").format(before=parent), ("diff", *sides)))
             try:
                 step = time_change(self._session.show(before, _alike(target)).timing, target.timing)
             except WorkbenchError:

@@ -328,6 +328,8 @@ def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -
         check = run.again()
         if not check.ok:
             return _checked(result, job, check, str(run.bench.seed))
+        kept = msgspec.structs.replace(result.check, fixed=check.fixed) if result.check else None
+        result = msgspec.structs.replace(result, check=kept)
         if run.prepared:
             message = (
                 f"{job.executable.version} reads its inputs in prepare(), which is not timed: "

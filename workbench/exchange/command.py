@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -11,12 +12,20 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from workbench.commands.options import folded, speak_for
+from workbench.commands.options import (
+    device_option,
+    folded,
+    problem_option,
+    speak_for,
+    study_option,
+    version_option,
+)
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
 from workbench.exchange.written import write_csv, write_parquet
 from workbench.frames import Filters, TableName, stored
 from workbench.session.api import CoreSession
+from workbench.session.workspace import Selection, apart
 from workbench.store import device_slug
 from workbench.views.text.safe_output import say
 
@@ -24,19 +33,29 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _filters(**given: Unpack[Filters]) -> Filters:
-    device = given["device"]
-    return {**given, "device": device and device_slug(device)}
+def _filters(target: str, **given: Unpack[Filters]) -> Filters:
+    name, where = apart(target, Selection(problem=given["problem"], device=given["device"]))
+    study, slash, version = name.rpartition("/")
+    if not slash and re.match(r"v\d", name) is None:
+        study, version = name, ""
+    return {
+        **given,
+        "study": study or given["study"],
+        "version": version or given["version"],
+        "problem": where.problem,
+        "device": where.device and device_slug(where.device),
+    }
 
 
 _where_options = folded(
     "where",
     _filters,
-    click.option("--study", metavar="NAME", help="Only this study."),
-    click.option("--version", metavar="NAME", help="Only this version."),
-    click.option("--problem", metavar="NAME", help="Only this problem."),
+    click.argument("target", default="", metavar="[STUDY][/VERSION][:PROBLEM][@DEVICE]"),
+    study_option,
+    version_option,
+    problem_option,
     click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only this engine."),
-    click.option("--device", metavar="NAME", help="Only this device."),
+    device_option,
 )
 
 
@@ -71,7 +90,7 @@ def command(
 ) -> None:
     """Export the records as a table for other programs: a row for each value.
 
-    Every study, version, problem and device, unless options select some.
+    Every study, version, problem and device that is meant: sgemm, v3 or sgemm/v3:n4096@h200.
     """
     if metrics and table not in ("counters", "lines"):
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")

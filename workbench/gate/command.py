@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from workbench.analysis.story import explain
 from workbench.commands.options import (
@@ -26,7 +27,7 @@ from workbench.gate.judging import Keeping, Past
 from workbench.gate.rules import overall
 from workbench.project import find_project
 from workbench.session.api import CoreSession
-from workbench.session.workspace import Selection
+from workbench.session.workspace import Selection, apart, of_one_problem
 from workbench.views.shapes import dumps
 from workbench.views.terminal.console import print_view
 from workbench.views.terminal.progress import Progress
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
-
-
-def _keeping(run_name: str, **given: Any) -> Keeping:
-    return Keeping(run=run_name, **given)
 
 
 @click.command()
@@ -69,7 +66,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
 )
 @folded(
     "keeping",
-    _keeping,
+    Keeping,
     click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
     click.option(
         "--accept",
@@ -146,6 +143,10 @@ def command(
         speak_for(kind)
     session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
+    versions, selection = of_one_problem(versions, selection)
+    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
+        name, selection = apart(versions[0], selection)
+        versions, selection = (), replace(selection, study=name)
     asked = gates.Asked(versions, selection, rules, every=all_)
     if against:
         past = gates.against(session, asked, against, run, accept=keeping.accept)
@@ -168,15 +169,12 @@ def command(
 
 def _nothing(name: str, past: str) -> str:
     """Explain that nothing was checked of a study (without a name: of any)."""
-    of, only = (name, f" --study {name}") if name else ("any study", "")
+    of, only = (name, f" {name}") if name else ("any study", " --all")
     if past:
-        return (
-            f"Nothing is recorded of {of} that could be compared; `workbench time --all{only}` "
-            "takes times."
-        )
+        return f"Nothing is recorded of {of} to compare; `workbench time{only}` takes times."
     return (
         f"No version of {of} is recorded together with its parent; `workbench "
-        f"list{only}` shows what is, `workbench profile` records more."
+        f"list` shows what is, `workbench profile` records more."
     )
 
 

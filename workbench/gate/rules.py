@@ -143,9 +143,8 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
             _("Correct it in [tool.workbench.check]."),
         )
     allowed = _table(table, "counters")
-    bounds = _table(table, "limits")
     limits: dict[str, tuple[str, float]] = {}
-    for name, text in bounds.items():
+    for name, text in _table(table, "limits").items():
         match = _LIMIT.fullmatch(str(text))
         if match is None:
             raise UsageError(

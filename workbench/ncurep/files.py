@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import zstandard
+
 from workbench.disk.limits import REPORT, inflate, open_regular, read_regular
 from workbench.disk.writing import private_folder
 from workbench.errors import DataError, MissingError
@@ -20,6 +22,8 @@ AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 _PACKED = (".zst", ".ncu-repz")
 #: Suffixes of reports.
 SUFFIXES = (".ncu-rep", ".ncu-repz", ".ncu-rep.zst", ".ncu-repz.zst")
+#: Bytes from which a report is read in parts.
+LARGE = 32 << 20
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -72,8 +76,6 @@ def is_packed(path: Path) -> bool:
 
 def holds_at_least(path: Path, size: int) -> bool:
     """True if a report has `size` bytes or more, unpacked. False if it cannot be read."""
-    import zstandard
-
     try:
         if not is_packed(path) or path.stat().st_size >= size:
             return path.stat().st_size >= size

@@ -22,8 +22,6 @@ from workbench.model import InstructionTable, Launch, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
 from workbench.units import listed
 
-#: Bytes from which a report is read in parts.
-LARGE = 32 << 20
 #: Parts that are read at the same time.
 _AT_ONCE = 2
 

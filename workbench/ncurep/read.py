@@ -24,8 +24,8 @@ from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
-from workbench.ncurep.files import AGAIN, SUFFIXES, exists, plain_report
-from workbench.ncurep.large import LARGE, Choose, Progress, decoded, read_parts
+from workbench.ncurep.files import AGAIN, LARGE, SUFFIXES, exists, plain_report
+from workbench.ncurep.large import Choose, Progress, decoded, read_parts
 from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
 from workbench.units import extent

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.analysis.aggregate import main_launch
 from workbench.errors import UsageError
-from workbench.session.workspace import Selection
+from workbench.session.workspace import Selection, apart
 from workbench.views.html.charts.several import roof_path
 from workbench.views.html.charts.steps import time_waterfall
 from workbench.views.html.pages.ladder import speed, sweep
@@ -57,13 +57,13 @@ def figure_of(
         return drawn
     if len(targets) > 1:
         raise UsageError(f"{kind} is of one study", f"`workbench plot {kind} {targets[0]}`")
-    study = targets[0] if targets else selection.study
-    ladder = session.ladder(study, selection.problem, selection.device)
+    study, selection = apart("".join(targets), selection)
+    ladder = session.ladder(study or selection.study, selection.problem, selection.device)
     found = _of_ladder(kind, ladder)
     if found is None:
         raise UsageError(
             _NOTHING[kind].format(name=ladder.name),
-            f"`workbench list --study {ladder.name}` shows what is.",
+            f"`workbench list {ladder.name}` shows what is.",
         )
     return found
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from workbench.analysis.limits.roofline import rate, rate_unit
-from workbench.commands.options import device_option, problem_option
+from workbench.commands.options import folded, moved_options
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError, UsageError
@@ -19,14 +19,14 @@ from workbench.language import _
 from workbench.pictures.figures import figure_of
 from workbench.pictures.saved import FORMATS, picture
 from workbench.session.api import CoreSession
-from workbench.session.workspace import Selection
+from workbench.session.workspace import Selection, apart
 from workbench.units import factor, quantity, span, symbol
 from workbench.views.text.escaping import inline
 from workbench.views.text.safe_output import say
 
 
 @click.command()
-@click.argument("study", required=False)
+@click.argument("study", default="", metavar="[STUDY][:PROBLEM][@DEVICE]")
 @click.option(
     "--in",
     "path",
@@ -40,14 +40,12 @@ from workbench.views.text.safe_output import say
     metavar="FILE",
     help="Also draw the ladder as this picture (.svg, .png), and show it.",
 )
-@problem_option
-@device_option
+@folded("place", Selection, *moved_options)
 def command(
-    study: str | None,
+    study: str,
     path: Path | None,
     chart: Path | None,
-    problem: str | None,
-    device: str | None,
+    place: Selection,
 ) -> None:
     """Write STUDY's table of versions, times and speeds into a README, between two markers.
 
@@ -58,12 +56,11 @@ def command(
         raise UsageError(f"{chart} is not a picture", f"Name a file with {', '.join(FORMATS)}.")
     session = CoreSession()
     project = session.project
-    found = session.recorded(study, problem, device)
+    study, place = apart(study, place)
+    found = session.recorded(study or place.study, place.problem, place.device)
     name = found.study.name
     if not any(rung.timing for rung in found.rungs):
-        raise UsageError(
-            f"no time of {name} is recorded", f"`workbench time --all --study {name}` takes them."
-        )
+        raise UsageError(f"no time of {name} is recorded", f"`workbench time {name}` takes them.")
     named = path or project.root / "README.md"
     file = Path(os.path.realpath(named))  # a link stays one
     if path is None and not file.is_relative_to(os.path.realpath(project.root)):
@@ -84,7 +81,7 @@ def command(
     there = "" if chart is None else where(os.path.relpath(chart.absolute(), project.root))
     new = _placed(text, name, _ladder_block(found, there, where), file.name)
     if chart is not None:
-        selection = Selection(study=name, problem=found.problem, device=device)
+        selection = Selection(study=name, problem=found.problem, device=place.device)
         drawn = picture(figure_of(session, "ladder", (), selection), chart.suffix[1:])
         replace_file(chart.absolute().parent, chart.name, drawn)
     if new != text:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.model import Profile
 from workbench.programs.capture.capture_store import Shelf, find_shelf, shelf_above
 from workbench.programs.capture.capture_store import without_sign as without_sign
+from workbench.programs.recalled import ProgramDiff, open_capture, program_of_report
 from workbench.project import Project
 from workbench.session.workspace import Workspace
 
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
 
 def profile_of(place: Workspace, text: str) -> Profile:
     """The profile of the kernels that ``@NAME::KERNEL`` selects."""
-    from workbench.programs.recalled import open_capture  # reads reports
-
     return open_capture(find_shelf(place.start), text).profile
 
 
 def table(place: Workspace, text: str, everything: bool) -> Sheet:
     """A whole program, ``@NAME``, as a table."""
-    from workbench.programs.recalled import open_capture
     from workbench.programs.shown.sheets import program_sheet
 
     found = open_capture(find_shelf(place.start), text)
@@ -35,7 +33,6 @@ def table(place: Workspace, text: str, everything: bool) -> Sheet:
 
 def large(path: Path) -> Sheet:
     """A large report as the table of a program."""
-    from workbench.programs.recalled import program_of_report
     from workbench.programs.shown.sheets import report_sheet
 
     return report_sheet(program_of_report(path))
@@ -45,7 +42,6 @@ def show_difference(
     place: Workspace, sides: tuple[str, str], format_: str, everything: bool, force: bool
 ) -> None:
     """Print the difference of two programs."""
-    from workbench.programs.recalled import ProgramDiff, open_capture
     from workbench.programs.shown.steps import print_programs
 
     old, new = (open_capture(find_shelf(place.start), text) for text in sides)
@@ -62,7 +58,6 @@ def asked(place: Workspace, text: str) -> CapturedProgram:
 
 def report_file(place: Workspace, text: str) -> ReportFile:
     """The file with the profile of ``@NAME::KERNEL``."""
-    from workbench.programs.recalled import open_capture
     from workbench.views.html.page import ReportFile
 
     shelf = find_shelf(place.start)

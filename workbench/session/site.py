@@ -20,12 +20,14 @@ from workbench.session.captures import captures
 from workbench.session.workspace import (
     Selection,
     Workspace,
+    apart,
     is_capture,
     is_program,
     is_report,
     sides,
 )
 from workbench.store import Store, means_device
+from workbench.study.folder import view_study
 from workbench.views.html.build import (
     BuiltReport,
     build_devices_page,
@@ -179,10 +181,8 @@ def write_page(
 
     `targets` are a version, a step, a study, one or two reports or programs, or a page's file;
     `out` is the file, or a folder for it; None: the current one. `force`: overwrite what is no page
-    of a report.
-
-    Raises:
-        UsageError, DataError: as `found_page`; or there is another file of that name.
+    of a report. Raises UsageError, DataError: as `found_page`; or there is another file of that
+    name.
     """
     from workbench.views.html.single import is_page_of_ours, pack  # for one page alone
 
@@ -247,8 +247,9 @@ def _of_project(
 
     project = place.project
     recorded = find_ladders(place.store, project)
-    if len(texts) == 1 and texts[0] in {ladder.name for ladder in recorded}:
-        ladder = _ladder(project, recorded, texts[0], selection)
+    name, where = apart(texts[0], selection)
+    if len(texts) == 1 and name in {ladder.name for ladder in recorded}:
+        ladder = _ladder(project, recorded, name, where)
         return _page(folder, ladder, "index.html", "ladder")
     found = resolve(place, texts, selection)
     ladders = [_ladder_of(target.profile, recorded) for target in found]
@@ -272,7 +273,7 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
     if not alike or old.device.slug != new.device.slug:
         raise UsageError(
             f"{found[0].label} and {found[1].label} were not recorded alike",
-            "A page has one problem and engine, which --problem and --engine choose, and one "
+            "A page has one problem and engine, as v3:n4096 and --engine choose, and one "
             "device, or two that both sides name: v5@h100 v5@h200.",
         )
     ladder = ladders[-1]
@@ -339,8 +340,6 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
 
 def _default_problem(project: Project, name: str) -> str:
     """The study's default problem; "" where the study is gone or broken, which hides nothing."""
-    from workbench.study.folder import view_study
-
     try:
         return view_study(project, name).problem().name
     except (UsageError, MissingError):

@@ -1,4 +1,4 @@
-"""Typed targets, resolved to profiles: ``v3``, ``sgemm/v3@h100``, ``x.ncu-rep::kernel``.
+"""Typed targets, resolved to profiles: ``v3``, ``sgemm/v3:n1024@h100``, ``x.ncu-rep::kernel``.
 
 Heavy modules are imported when they are needed: the report reader by a report, the
 study and the store by a version.
@@ -14,15 +14,17 @@ from msgspec.structs import replace
 from workbench.errors import DataError, MissingError, UsageError, did_you_mean
 from workbench.ladder.tunings import tuned_lines
 from workbench.model import Profile, Record, Timing
-from workbench.ncurep.files import holds_at_least, split_target, stem
+from workbench.ncurep.files import LARGE, holds_at_least, split_target, stem
 from workbench.project import Project, require_project, studies_in
 from workbench.session.captures import captures, installed
 from workbench.session.workspace import (
     Places,
     Selection,
     Workspace,
+    apart,
     is_capture,
     is_report,
+    of_one_problem,
 )
 from workbench.specs import Version
 from workbench.store import Entry, means_device
@@ -58,6 +60,8 @@ class Named(Record, frozen=True):
     def of(cls, project: Project | None, named: Named | str) -> Named:
         """All versions of a study where its name is all that was typed."""
         named = cls((named,)) if isinstance(named, str) else named
+        texts, where = of_one_problem(named.versions, Selection(problem=named.problem))
+        named = replace(named, versions=texts, problem=where.problem)
         alone = named.versions[0] if len(named.versions) == 1 and not named.study else ""
         if project is None or alone not in studies_in(project.kernels):
             return named
@@ -188,6 +192,7 @@ def resolve(
         DataError: a damaged report or store file.
     """
     wanted: list[tuple[str, _Candidates | None]] = []
+    texts, selection = of_one_problem(texts, selection)
     beside = selection
     for text in texts:
         recorded = None if is_report(text) else _candidates(place, text, beside)
@@ -211,11 +216,11 @@ def resolve(
 
 def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str, str]:
     """``v3`` -> (``sgemm/v2``, ``v3``), its parent first; UsageError: it has none."""
-    name, mark, device = text.partition("@")
-    if name and not is_report(text):
+    if not is_report(text):
+        name, _ = apart(text)
         study, version = parse_target(name, place.project, selection.study)
         if parent := view_study(place.project, study).version(version).parent:
-            return f"{study}/{parent}{mark}{device}", text
+            return f"{study}/{parent}{text.removeprefix(name)}", text
     hint = f"Name both: `workbench diff {text} NEW`."
     raise UsageError(f"diff compares two, and {text} is one without a parent", hint)
 
@@ -243,8 +248,6 @@ def whole_large_report(text: str) -> Path | None:
     """The path of a large report that `text` names as a whole; None for everything else."""
     if is_capture(text) or not is_report(text):
         return None
-    from workbench.ncurep.large import LARGE  # what reads reports is not for versions
-
     path, kernel = split_target(text)
     return path if kernel is None and holds_at_least(path, LARGE) else None
 
@@ -268,7 +271,6 @@ def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Prof
     """
     if is_capture(text):
         return captures(text).profile_of(place, text), ""
-    from workbench.ncurep.large import LARGE
     from workbench.ncurep.read import read_report, select_kernels
 
     path, kernel = split_target(text)
@@ -352,12 +354,8 @@ class _Candidates:
 
     def __init__(self, place: Workspace, text: str, selection: Selection) -> None:
         self.project, self.store = place.project, place.store
-        text, placed, device = text.partition("@")
-        self.where = placed + device
-        if placed and not device:
-            raise UsageError(f"`{text}@` names no device", "Write v5@h100, or v5 alone.")
-        if device:
-            selection = replace(selection, device=device)
+        self.where = "".join(text.partition("@")[1:])
+        text, selection = apart(text, selection)
         self.study_name, name = parse_target(text, self.project, selection.study)
         self.study = view_study(self.project, self.study_name)
         self.version = self.study.version(name)
@@ -373,9 +371,9 @@ class _Candidates:
     def _nothing(self, selection: Selection) -> UsageError:
         """The error for "not recorded": what is, and how to record what is not."""
         name = f"{self.study_name}/{self.version.id}"
-        fields = ("problem", "device", "engine")
-        wanted = [f"--{key} {value}" for key in fields if (value := getattr(selection, key))]
-        what = f"no profile of {name} is recorded" + (f" for {' '.join(wanted)}" if wanted else "")
+        what = f"no profile of {selection.of(name)} is recorded"
+        if selection.engine:
+            what += f" for --engine {selection.engine}"
         if self.all:
             there = "; ".join(
                 dict.fromkeys(f"{e.problem} on {e.device} ({e.engine})" for e in self.all)
@@ -388,9 +386,7 @@ class _Candidates:
             others = self.store.find(study=self.study_name)
             ids = ", ".join(dict.fromkeys(entry.version for entry in others))
             hint = f"Recorded versions of {self.study_name}: {ids or 'none'}."
-        command = f"workbench profile {name}"
-        if selection.problem:
-            command += f" --problem {selection.problem}"
+        command = f"workbench profile {replace(selection, device=None).of(name)}"
         return UsageError(
             what, f"{hint} To record it: `{command}` (without a GPU, counters alone)."
         )

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from workbench.errors import UsageError
 from workbench.model import Record
 from workbench.ncurep.files import SUFFIXES
@@ -77,6 +79,44 @@ class Selection(Record, frozen=True):
     device: str | None = None
     engine: str | None = None
     launch: int | None = None
+
+    def of(self, name: str) -> str:
+        """Spell a target of this problem and device: ``sgemm/v3:n4096@h200``."""
+        marks = ((":", self.problem), ("@", self.device))
+        return name + "".join(mark + value for mark, value in marks if value)
+
+
+def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection]:  # noqa: B008
+    """``sgemm/v3:n4096@h200`` -> (``sgemm/v3``, the selection with that problem and device).
+
+    Raises UsageError: nothing behind a mark, or another problem than the selection's.
+    """
+    head, placed, device = text.partition("@")
+    name, sized, problem = head.partition(":")
+    for mark, value, what in ((sized, problem, "problem"), (placed, device, "device")):
+        if mark and not value:
+            raise UsageError(f"`{text}` names no {what}", "Write sgemm/v3:n4096@h200, or v3 alone.")
+    if problem and selection.problem not in (None, problem):
+        raise UsageError(
+            f"two problems are named: {selection.problem} and {problem}", "Name one of them."
+        )
+    own = {"problem": problem or selection.problem, "device": device or selection.device}
+    return name, replace(selection, **own)
+
+
+def of_one_problem(
+    texts: tuple[str, ...], selection: Selection
+) -> tuple[tuple[str, ...], Selection]:
+    """Targets without their problem, and the selection with it: one holds for all of them."""
+    names = []
+    for text in texts:
+        name = text
+        if not is_report(text):
+            name, own = apart(text, selection)
+            name += "".join(text.partition("@")[1:])
+            selection = replace(selection, problem=own.problem)
+        names.append(name)
+    return tuple(names), selection
 
 
 class Places(Record, frozen=True):

@@ -217,16 +217,14 @@ class Store:
     def unfolded(self, path: Path) -> Profile:
         """Read one profile as `load` does, with lines as recorded, which saves a walk over its PTX.
 
-        Raises:
-            MissingError, DataError: as `load`.
+        Raises MissingError, DataError: as `load`.
         """
         return decode(path, Profile)
 
     def totals(self, path: Path) -> Profile:
         """Read one profile without instructions, sources, rules and build, in half of the time.
 
-        Raises:
-            MissingError, DataError: as `load`.
+        Raises MissingError, DataError: as `load`.
         """
         return decode_totals(path)
 
@@ -299,7 +297,7 @@ class Store:
             wanted = " ".join(w for w in (problem, engine, device) if w)
             raise MissingError(
                 f"no profile of {study}/{version} {wanted}".rstrip() + f" below {self.root}",
-                f"Record one: `workbench profile {version} --study {study}`.",
+                f"Record one: `workbench profile {study}/{version}`.",
             )
         best = min(_ENGINES.index(entry.engine) for entry in found)
         found = [entry for entry in found if entry.engine == _ENGINES[best]]
@@ -307,7 +305,7 @@ class Store:
             names = ", ".join(f"{e.device} {e.problem}" for e in found)
             raise UsageError(
                 f"several profiles of {study}/{version}: {names}",
-                "Choose one with --device and --problem.",
+                "Choose one, as v3:PROBLEM@DEVICE.",
             )
         return self.load(found[0].path)
 
@@ -316,8 +314,7 @@ class Store:
     def save_timing(self, timing: Timing) -> Path:
         """Keep a timing, replacing the earlier one of the same version and problem.
 
-        Raises:
-            UsageError, DataError, MissingError: as `save`.
+        Raises UsageError, DataError, MissingError: as `save`.
         """
         folder = self._folder(timing.device.slug, timing.study, timing.version)
         path = folder / f"{component(timing.problem, 'problem')}.{_TIME}{_SUFFIX}"

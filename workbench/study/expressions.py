@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from simpleeval import SimpleEval
+
 from workbench.errors import UsageError, did_you_mean
 from workbench.model import Problem
 from workbench.specs import Version
@@ -218,8 +220,6 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
                 raise _NoValueError(
                     f"unknown name `{name}`", did_you_mean(name, names, "parameters")
                 )
-        # simpleeval is imported where it is used: listing versions evaluates nothing.
-        from simpleeval import SimpleEval
 
         evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(names))
         return _bounded(int(evaluator.eval(expression, previously_parsed=tree)))

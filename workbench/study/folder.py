@@ -287,7 +287,7 @@ class Study:
             why = version.requires_why or f"it requires {version.requires}"
             raise UsageError(
                 f"{version.id} cannot do problem {problem.name}: {why}",
-                f"See `requires` at {where}; choose another problem with --problem.",
+                f"See `requires` at {where}; choose another problem.",
             )
 
 
@@ -304,7 +304,7 @@ def require_study(project: Project, name: str) -> None:
             f"there is no study `{name}` in {project.kernels}"
             if name
             else "no study was named, and the project has no default study",
-            did_you_mean(name, names, "studies") + " `workbench new --study NAME` starts one.",
+            did_you_mean(name, names, "studies") + " `workbench new NAME` starts one.",
         )
 
 
@@ -330,7 +330,7 @@ def parse_target(text: str, project: Project, study: str | None = None) -> tuple
     if "@" in version:
         raise UsageError(
             f"`{text}` names a device, which is not taken here",
-            f"Leave out @{version.partition('@')[2]}; where the command has --device, use that.",
+            f"Leave out @{version.partition('@')[2]}.",
         )
     found = named or study or project.default_study
     if not found:
@@ -510,7 +510,7 @@ class SeenStudy(Study):
         return MissingError(
             f"nothing is recorded here of study {self.name}: {what} cannot be told without "
             f"running kernels/{self.name}/study.py",
-            f"`workbench verify --all --study {self.name}` runs it, and records that.",
+            f"`workbench verify {self.name}` runs it, and records that.",
         )
 
 
@@ -530,7 +530,7 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     except (OSError, WorkbenchError, ValueError, RecursionError) as error:
         shown = project.facts(name).relative_to(project.root).as_posix()
         wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
-    again = f"`workbench verify --all --study {name}` runs it"
+    again = f"`workbench verify {name}` runs it"
     file = f"kernels/{name}/study.py"
     text = read_source(project.kernels / name / "study.py", file)
     if facts is None or facts.source != source_file(file, text).sha256:

@@ -86,7 +86,7 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     if found is not None and found.root == root.resolve():
         raise UsageError(
             f"{root.resolve()} is already a workbench project",
-            "Nothing was changed. `workbench new --study NAME` adds a study to it.",
+            "Nothing was changed. `workbench new NAME` adds a study to it.",
         )
     written = []
     for folder in ("kernels", "profiles"):
@@ -168,7 +168,7 @@ def write_study(
     taken; or a text is not valid in its file.
     """
     check_study_name(name)
-    check_study_free(project, name, f"To add a version to it: workbench new v1 --study {name}.")
+    check_study_free(project, name, f"To add a version to it: workbench new {name}/v1.")
     with new_folder(project.kernels, name) as place:
         texts = make(place)
         create_files(place, {file: _checked(name, file, texts[file]) for file in texts})
@@ -215,7 +215,7 @@ def start_example(project: Project) -> list[str]:
         UsageError: the project has a study of that name.
         MissingError: the installation holds no example.
     """
-    check_study_free(project, EXAMPLE, f"`workbench list --study {EXAMPLE}` shows it.")
+    check_study_free(project, EXAMPLE, f"`workbench list {EXAMPLE}` shows it.")
     found = {
         f"{folder}/{path.relative_to(shipped(folder)).as_posix()}": path.read_bytes()
         for folder in (f"kernels/{EXAMPLE}", _RECORDED)

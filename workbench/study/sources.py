@@ -13,6 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from workbench.counters import catalog
 from workbench.disk.limits import LOOKUPS, MIB, SOURCE, SOURCES, TotalLimit, read_regular
 from workbench.errors import DataError, UsageError, did_you_mean
 from workbench.model import SourceFile
@@ -432,8 +435,6 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
 
     What names one that is not there is broken as well, and so is what is its own ancestor.
     """
-    import msgspec
-
     names = {version.name: version.id for version in versions}
     ids = dict.fromkeys(version.id for version in versions)
     linked: dict[str, Version] = {}
@@ -539,8 +540,6 @@ def _counter_ids() -> frozenset[str]:
 def _check_counters(version: Version) -> None:
     for index, expectation in enumerate(version.expectations):
         if expectation.counter not in _counter_ids():
-            from workbench.counters import catalog  # for what is wrong alone
-
             known = catalog()
             raise UsageError(
                 f"{place(version, f'expect[{index}].counter')}: unknown counter "

@@ -11,8 +11,10 @@ import click
 
 from workbench.commands.options import (
     Stored,
+    device_option,
     folded,
     format_option,
+    problems_option,
     shared_run_options,
     stored_options,
     study_option,
@@ -21,7 +23,7 @@ from workbench.commands.options import (
 from workbench.engines.host.worker_pool import early_workers
 from workbench.errors import UsageError
 from workbench.processes.bounds import Deadline
-from workbench.session.workspace import Manner
+from workbench.session.workspace import Manner, Selection
 from workbench.sweeps.scope import SweepScope
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import say
@@ -35,16 +37,11 @@ if TYPE_CHECKING:
 @click.command()
 @folded(
     "scope",
-    SweepScope,
-    click.argument("targets", nargs=-1, metavar="[STUDY] [VERSIONS]..."),
+    SweepScope.of,
+    click.argument("targets", nargs=-1, metavar="[STUDY][:PATTERN,...][@DEVICE] [VERSIONS]..."),
     study_option,
-    click.option(
-        "--problem",
-        "patterns",
-        multiple=True,
-        metavar="PATTERN",
-        help="Only these sweep problems, such as n4096 or 'n*' (default: all).",
-    ),
+    problems_option,
+    device_option,
 )
 @stored_options(
     False,
@@ -53,12 +50,6 @@ if TYPE_CHECKING:
 @click.option(
     "--recorded", is_flag=True, help="Show what is stored and measure nothing; needs no GPU."
 )
-@click.option(
-    "--device",
-    metavar="NAME",
-    help="With --recorded: show this device's times (default: the project's "
-    "default_device, or that of the newest time).",
-)
 @time_options
 @shared_run_options
 @format_option
@@ -66,7 +57,6 @@ def command(
     scope: SweepScope,
     stored: Stored,
     recorded: bool,
-    device: str | None,
     sampling: TimeOptions,
     run: RunOptions,
     format_: str,
@@ -81,8 +71,8 @@ def command(
         raise UsageError(
             "--recorded measures nothing", "Leave out --again, --since and --launcher."
         )
-    if device and not recorded:
-        raise UsageError("--device chooses among recorded times", "Add --recorded.")
+    if scope.device and not recorded:
+        raise UsageError("a device chooses among recorded times", "Add --recorded.")
     if recorded:
         from workbench.sweeps.recorded import recorded_sweep, swept_study
 
@@ -90,8 +80,8 @@ def command(
         study = swept_study(project, chosen.name)
         for remark in study.remarks:
             say(f"note: {remark}", err=True)
-        patterns, cache = scope.patterns, sampling.cache
-        _print(format_, [recorded_sweep(project, study, versions, patterns, device, cache)])
+        where, cache = (scope.patterns, scope.device), sampling.cache
+        _print(format_, [recorded_sweep(project, study, versions, *where, cache)])
         return
 
     def go_on(begin: str) -> str:
@@ -118,8 +108,6 @@ def _command_line(
 ) -> str:
     """The command line that goes on with a sweep, without what is the default anyway."""
     options: Mapping[str, object] = {
-        "--study": scope.study,
-        "--problem": scope.patterns,
         "--limit": f"{sampling.limit_s:g}",
         "--timeout": "" if run.limit == Deadline() else f"{run.limit.seconds:g}",
         "--seed": run.seed,
@@ -131,15 +119,16 @@ def _command_line(
         "--warm": sampling.cache == "warm",
         "--since": since,
     }
-    words = ["workbench", "sweep", *scope.targets]
+    targets = [*filter(None, [scope.study]), *scope.targets] or [""]
+    targets[0] = Selection(problem=",".join(scope.patterns)).of(targets[0])
+    words = ["workbench", "sweep", *filter(None, targets)]
     defaults = {name: param.default for param in command.params for name in param.opts}
     for name, value in options.items():
         default = f"{defaults[name]}".removesuffix(".0")
-        if value in (None, "", ()) or value is False or str(value) == default:
+        if value in (None, "") or value is False or str(value) == default:
             continue
         if value is True:
             words.append(name)
             continue
-        for each in value if isinstance(value, tuple) else (value,):
-            words += [name, str(each)]
+        words += [name, str(value)]
     return shlex.join(words)

@@ -144,7 +144,7 @@ def recorded_sweep(
     if not timings:
         raise MissingError(
             f"none of these times of {study.name} is recorded on {devices[slug]}",
-            "Leave out --problem and the versions to see what is, or measure them on a "
+            "Leave out the problems and the versions to see what is, or measure them on a "
             "machine with a GPU.",
         )
     stale = frozenset(found.stale)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from workbench.errors import UsageError, nearest
 from workbench.project import Project, find_project, require_project, studies_in
 from workbench.session.targets import Named
+from workbench.session.workspace import Selection, apart
 from workbench.specs import Version
 from workbench.study.folder import Study, study_names
 
@@ -17,6 +18,23 @@ class SweepScope(NamedTuple):
     targets: tuple[str, ...]
     study: str | None
     patterns: tuple[str, ...]
+    device: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        targets: tuple[str, ...],
+        study: str | None,
+        problems: tuple[str, ...],
+        device: str | None = None,
+    ) -> SweepScope:
+        """Take ``sgemm:n1*,n4096@h200 v3`` apart."""
+        where, names = Selection(problem=",".join(problems) or None, device=device), []
+        for text in targets:
+            name, where = apart(text, where)
+            names += [name] if name else []
+        patterns = tuple(where.problem.split(",")) if where.problem else ()
+        return cls(tuple(names), study, patterns, where.device)
 
     @property
     def first(self) -> tuple[str | None, str | None]:

@@ -6,12 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from workbench.commands.options import (
     format_option,
+    problems_option,
     shared_run_options,
     study_option,
 )
+from workbench.project import find_project
 from workbench.session.targets import Named
 from workbench.tune.running import TuneManner
 from workbench.tune.shown import told_sheets, tune_sheet
@@ -47,15 +50,9 @@ class Seconds(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("versions", nargs=-1)
+@click.argument("versions", nargs=-1, metavar="[STUDY | VERSION][:PROBLEM,...]...")
 @study_option
-@click.option(
-    "--problem",
-    "problems",
-    multiple=True,
-    metavar="NAME",
-    help="Problem; may be given several times (default: the first profiled one).",
-)
+@problems_option
 @click.option(
     "--engine",
     type=click.Choice(["auto", "gpu", "emulator"]),
@@ -111,5 +108,8 @@ def command(
                     say("")
                     print_sheet(sheet, format_)
 
-    named = Named(versions=versions, study=study)
+    asked = Named(versions, study=study, problem=",".join(problems) or None)
+    named = Named.of(find_project(), asked)
+    problems = tuple((named.problem or "").split(",")) if named.problem else ()
+    named = replace(named, problem=None)
     tune(named, problems, engine, run, progress, TuneManner(budget_s, restart, profiled), show)

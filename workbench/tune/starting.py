@@ -116,6 +116,6 @@ def _problem(tuning: Tuning, version: Version, problem: str) -> str:
         listed = "; ".join(f"{name}: {shown_values(each.values)}" for name, each in winners.items())
         raise UsageError(
             f"the winners of {version.id} differ by problem",
-            f"Choose with --problem: {listed}.",
+            f"Choose one, as {version.id}:PROBLEM: {listed}.",
         )
     return next(iter(winners))

@@ -47,8 +47,6 @@ from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
-from workbench.counters import Missing
-from workbench.gpus import chip_for
 from workbench.model import Profile, Record
 
 #: A warp state (or kernel) that moved by less than this part of the longer time is not told.
@@ -140,7 +138,8 @@ def find_cause(
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
     known = "unknown" not in (attribution.sources.old, attribution.sources.new)
-    hypotheses, room = rank(comparison, *sides), _room(comparison, occupancy)
+    unfilled, hypotheses = _unfilled(comparison), rank(comparison, *sides)
+    room = _room(comparison, occupancy, unfilled=unfilled)
 
     def place(counter: Delta, way: str) -> Origin:
         at = attribution, time, occupancy
@@ -156,7 +155,7 @@ def find_cause(
         told = delta_of(comparison, h, sides)
         where = place(told, h.way)
         beside = None
-        if h.way == "occupancy" and _unfilled(comparison):
+        if h.way == "occupancy" and unfilled:
             where, beside = Origin(link="launch"), comparison["waves"] if room else None
         elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
@@ -340,8 +339,6 @@ _ROOM = {
     "static_shared": "shared memory",
     "dynamic_shared": "shared memory",
 }
-
-
 #: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
 _UNFILLED = 0.75
 
@@ -353,13 +350,15 @@ def _unfilled(comparison: Comparison) -> bool:
     return all(some and most and some <= _UNFILLED * most for some, most in pairs)
 
 
-def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[Delta, ...]:
+def _room(
+    comparison: Comparison, occupancy: Sequence[OccupancySplit], *, unfilled: bool
+) -> tuple[Delta, ...]:
     """The resources that moved occupancy in its direction."""
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:
         return moved
-    if _unfilled(comparison):  # as many blocks as before, of another size
+    if unfilled:  # as many blocks as before, of another size
         return tuple(x for x in moved if x.id == "threads_per_block" and (x.delta or 0) * way > 0)
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
@@ -369,14 +368,8 @@ def _room(comparison: Comparison, occupancy: Sequence[OccupancySplit]) -> tuple[
 
 
 def _side(profile: Profile) -> Behaviour:
-    values = {
-        name: float(found.value)
-        for name, found in combine(profile).items()
-        if not isinstance(found, Missing)
-    }
-    chip = chip_for(profile.device)
-    values["sms"] = float(profile.device.sms or (chip.sms if chip is not None else 0))
-    side = behaviour_of(values, state_seconds(profile), main_launch(profile))
+    counted, waits = combine(profile), state_seconds(profile)
+    side = behaviour_of(counted, profile.device, waits, main_launch(profile))
     return structs.replace(side, works=works_of(profile))
 
 

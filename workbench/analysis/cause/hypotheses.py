@@ -22,13 +22,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
+from workbench.analysis.aggregate import Combined
 from workbench.analysis.cause.works import UNITS
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
 from workbench.analysis.optional import Maybe, growth, largest, minus, over, plus, times, total
-from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE
+from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE, Missing, Reading
+from workbench.gpus import chip_for
 from workbench.language import _
-from workbench.model import Launch, Record
+from workbench.model import Device, Launch, Record
 
 #: A unit that limits both sides is named for its work where that explains this part of the best.
 _LEADS = 0.5
@@ -142,12 +144,20 @@ class Behaviour(Record, frozen=True):
 
 
 def behaviour_of(
-    values: Mapping[str, float], waits: Mapping[str, float] | None, launch: Launch | None
+    counted: Mapping[str, Combined | Reading | Missing],
+    device: Device,
+    waits: Mapping[str, float] | None,
+    launch: Launch | None,
 ) -> Behaviour:
     """A side; `launch` is the one whose resources (and SMs) are looked at."""
-    busy: dict[str, Load] = {}
-    for load in loads(launch) if launch is not None else ():
-        busy[load.resource.id] = load
+    values = {
+        name: float(found.value)
+        for name, found in counted.items()
+        if not isinstance(found, Missing)
+    }
+    chip = chip_for(device)
+    values["sms"] = float(device.sms or (chip.sms if chip is not None else 0))
+    busy: dict[str, Load] = {load.resource.id: load for load in (loads(launch) if launch else ())}
     texts = launch.instructions.text if launch is not None else ()
     roles = any(_HAND_OVER in text for text in texts)
     return Behaviour(

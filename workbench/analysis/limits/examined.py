@@ -21,7 +21,7 @@ from workbench.analysis.limits.limit import FULL, breakdown, loads, sampled_line
 from workbench.analysis.limits.memory import access_of
 from workbench.analysis.misread import is_misread
 from workbench.analysis.optional import Maybe, largest, over, times
-from workbench.counters import PTX, Missing, catalog, line_metric
+from workbench.counters import PTX, catalog, line_metric
 from workbench.gpus import LINE_BYTES, SECTOR_BYTES, Chip, chip_for
 from workbench.language import N_, _
 from workbench.model import Device, Launch, LineKey, Number
@@ -170,8 +170,6 @@ def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
 LEAST = 0.05
 #: A way must be able to save this part of what it removes.
 _MOSTLY = 0.5
-
-
 #: A part (0-1) of something, with its words.
 Share = tuple[float, str]
 
@@ -183,16 +181,10 @@ class Examined:
         self.launch = launch
         self.chip: Chip | None = chip_for(device)
         self.mix = Mix(launch)
-        values = {
-            name: float(found.value)
-            for name, found in readings_of(launch).items()
-            if not isinstance(found, Missing)
-        }
-        values["sms"] = float(device.sms or (self.chip.sms if self.chip else 0))
         found = breakdown(launch)
         waits = dict.fromkeys(found.counted, 0.0)
         waits.update((share.state.id, share.share) for share in found.shares)
-        self.side: Behaviour = behaviour_of(values, waits or None, launch)
+        self.side: Behaviour = behaviour_of(readings_of(launch), device, waits or None, launch)
 
     def busy(self, resource: str) -> Maybe:
         """The use (0-1) of a resource."""

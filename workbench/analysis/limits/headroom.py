@@ -43,7 +43,6 @@ from workbench.analysis.limits.limit import (
 )
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
 from workbench.analysis.plausible import broken
-from workbench.counters import Counter
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE
 from workbench.language import _
 from workbench.model import Device, Launch, LineKey, Profile, Record
@@ -99,21 +98,16 @@ class Panel(Record, frozen=True):
     @property
     def waited(self) -> str:
         """The main wait of the hottest line: ``64.0% of them in MIO throttle stalls``."""
-        stall = waited_most(self.hot) if self.hot is not None else None
-        if stall is None:
+        if self.hot is None or not self.hot.stalls:
             return ""
+        state, part = self.hot.stalls[0]
         return _("{stall_1} of them in {id}").format(
-            stall_1=quantity(100.0 * stall[1], "%"), id=stall_words(stall[0].id)
+            stall_1=quantity(100.0 * part, "%"), id=stall_words(state.id)
         )
 
 
 def made(
-    kind: Kind,
-    found: Share | None,
-    words: str,
-    effort: int,
-    counter: str,
-    line: LineKey | None,
+    kind: Kind, found: Share | None, words: str, effort: int, counter: str, line: LineKey | None
 ) -> Way | None:
     """The way of a bound and its arithmetic; None without a bound."""
     return Way(kind, words, *found, effort, counter, line) if found is not None else None
@@ -409,8 +403,6 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
     _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
-
-
 #: Kinds whose quantity grows where the advice was followed; all others' falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
 #: An advice was followed where its own quantity moved by this part of it or more.
@@ -489,11 +481,6 @@ def _panel(launch: Launch, device: Device) -> Panel:
     return Panel(
         limit=limit_of_launch(launch, device), hot=hot, ways=_ways(seen), amounts=amounts_of(seen)
     )
-
-
-def waited_most(line: HotLine) -> tuple[Counter, float] | None:
-    """The wait that most of a line's samples are of, with its part (0-1) of them."""
-    return line.stalls[0] if line.stalls else None
 
 
 def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:

@@ -77,10 +77,7 @@ _NAMED = 3
 
 
 def never_written(
-    subject: Subject,
-    module: ptxemu.Module,
-    origins: ptxemu.Origins,
-    outputs: Mapping[str, Array],
+    subject: Subject, module: ptxemu.Module, origins: ptxemu.Origins, outputs: Mapping[str, Array]
 ) -> Suspect | None:
     """Outputs with elements that were never written."""
     for name, got in outputs.items():

@@ -67,8 +67,6 @@ _REPEATABLE = (
 #: Wrong results of runs of fewer thread instructions are explained by a second run.
 _EXPLAINED_BELOW = 200_000_000
 Defined = tuple[tuple[str, int], ...]
-
-
 #: Words of the emulator's hints -> our options and pages.
 _OURS = {
     "`Limits.within`": "--timeout SECONDS",
@@ -167,7 +165,7 @@ def _check_memory(arrays: Mapping[str, tuple[tuple[int, ...], str]], problem: st
         raise UsageError(
             f"outputs and scratch take {total:,} bytes on problem {problem}, most of them "
             f"`{name}` with {sizes[name]:,}; this machine's memory is {there:,}",
-            "Choose a smaller problem (--problem), or run it on a GPU (--engine ncu).",
+            "Choose a smaller problem, or run it on a GPU (--engine ncu).",
         )
 
 
@@ -340,16 +338,21 @@ def emulate(
     )
 
     def again(other: int) -> Check:
-        fresh = arrays_of(subject, other)
-        if any(fresh.all[name].nbytes != array.nbytes for name, array in arrays.all.items()):
-            fresh, other = arrays_of(subject, seed), seed  # sizes that depend on the seed
-        for name, array in fresh.all.items():
-            memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-        _fill(subject, fresh, memory, module.variables)
+        nonlocal memory
+        fresh, first = arrays_of(subject, other), memory
+        if any(fresh.all[name].shape != array.shape for name, array in arrays.all.items()):
+            memory = memory_of(subject, fresh, module)  # sizes that depend on the seed
+            for name in before.keys() - filled:
+                memory.fill(name, first.read(name).reshape(-1).view(np.uint8))
+        else:
+            for name, array in fresh.all.items():
+                memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            _fill(subject, fresh, memory, module.variables)
         run()
         # The version that gives the right answer is compared with itself, loaded anew.
         judged = replace(subject, answering=subject) if subject.itself else subject
-        return _check(judged, fresh, memory, other, limits)
+        fixed = not overwritten(arrays.inputs, (), (), fresh.inputs.__getitem__)
+        return replace(_check(judged, fresh, memory, other, limits), fixed=fixed)
 
     def explain() -> Suspect | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:
@@ -457,11 +460,7 @@ def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[
 
 
 def _check(
-    subject: Subject,
-    arrays: Arrays,
-    memory: ptxemu.GlobalMemory,
-    seed: int,
-    limits: ptxemu.Limits,
+    subject: Subject, arrays: Arrays, memory: ptxemu.GlobalMemory, seed: int, limits: ptxemu.Limits
 ) -> Check:
     study, problem, inputs = subject.study, subject.problem, arrays.inputs
     tolerance = study.tolerance_of(subject.version.id)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from workbench import __version__
 from workbench.analysis.times.noise import lines_by_timing
 from workbench.callers import placed
@@ -252,7 +254,7 @@ class EmulatorEngine(Engine):
             if done.kept:
                 words += f"\nIt found {', '.join(done.kept)} as the first left it."
             return found, KernelError(words, KEPT)
-        return first, None
+        return first and replace(first, fixed=found.fixed), None
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
         """See `Engine.profile`: what `verify` refuses is refused here.
@@ -352,7 +354,7 @@ def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
     if watched is not None and watched.problem.name == name:
         return ()
     words = f"were looked for on {watched.problem.name}, not on {name}." if watched else (
-        f"were not looked for: `workbench verify {version.study}/{version.id} --problem {name} "
+        f"were not looked for: `workbench verify {version.study}/{version.id}:{name} "
         "--engine emulator` does."
     )  # fmt: skip
     message = f"Races and reads of uninitialized memory {words}"

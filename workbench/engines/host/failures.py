@@ -22,8 +22,7 @@ from workbench.units import digits3
 def expect_result(job: Job, result: Result | None, finished: Finished, where: Where) -> Result:
     """The result of a job that went well, or the error that says why it did not.
 
-    Raises:
-        KernelError, MissingError, UsageError: by the kind of failure.
+    Raises KernelError, MissingError, UsageError: by the kind of failure.
     """
     if result is not None and result.failure is None:
         return result
@@ -120,7 +119,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "out-of-memory": (
         MissingError,
         "too little memory for {version} on {problem} while {during}: {message} ({code})",
-        "Choose a smaller problem with --problem, or end other programs on the GPU.",
+        "Choose a smaller problem, or end other programs on the GPU.",
     ),
     "no-device": (
         MissingError,
@@ -156,7 +155,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
         "code": failure.code,
         "during": failure.during,
         "check": describe_check(check) if check else "",
-        "again": f"workbench verify {job.study}/{version} --problem {problem} --seed {job.seed}",
+        "again": f"workbench verify {job.study}/{version}:{problem} --seed {job.seed}",
     }
     coded = message if failure.code else message.replace(" ({code})", "")
     form = coded if failure.during else coded.replace(" while {during}", "")

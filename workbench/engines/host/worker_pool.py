@@ -170,8 +170,8 @@ class _Remaining:
             error = KernelError(
                 f"{job.executable.version} was not tried on {job.problem}: "
                 f"it did not end on {before.problem}",
-                f"Run it on its own: `workbench verify {job.study}/{job.executable.version} "
-                f"--problem {job.problem}`.",
+                f"Run it on its own: `workbench verify {job.study}/{job.executable.version}:"
+                f"{job.problem}`.",
             )
             self._tell(place, Ending(None, error))
         return kept

@@ -96,9 +96,9 @@ def explain(output: str) -> list[Explained]:
     """
     table = _table()
     found: dict[NcuFault | str, Explained] = {}
-    for raw in output.splitlines():
+    for raw in _TRACEBACK.sub("Traceback: ", output).splitlines():
         line = raw.strip()[:_LONGEST]
-        marked = line.startswith(("==ERROR==", "==WARNING==", "==PROF=="))
+        marked = line.startswith(("==ERROR==", "==WARNING==", "==PROF==", "Traceback: "))
         low = line.lower()
         fault = next((x for x in table.fault if any(word in low for word in _lower(x))), None)
         # A program may write anything; only what is ncu's own way of failing counts unmarked.
@@ -110,6 +110,10 @@ def explain(output: str) -> list[Explained]:
     return sorted(found.values(), key=lambda x: order[x.fault] if x.fault else -1)
 
 
+#: Python's words on an error, whose last line says what it was; not that of who started ncu.
+_TRACEBACK = re.compile(
+    r"^Traceback \(.*\):\n(?:[ \t].*\n)*+(?!\S*CalledProcessError)", re.MULTILINE
+)
 #: Characters of a line that are looked at.
 _LONGEST = 400
 
@@ -197,7 +201,7 @@ def find_fault(
         return KernelError(
             f"{version} crashed on {job.problem} while it was profiled:{quoted}",
             "It read or wrote out of bounds, most likely: `workbench verify "
-            f"{job.study}/{version} --problem {job.problem} --sanitize` names the line. "
+            f"{job.study}/{version}:{job.problem} --sanitize` names the line. "
             "The report that ncu wrote is incomplete and was removed.",
         )
     if "No kernels were profiled" in text:
@@ -215,8 +219,7 @@ def find_fault(
         return KernelError(
             f"the worker for {version} on {job.problem} ended with exit code {ended} under "
             f"ncu{tail}",
-            f"Try it without ncu: `workbench verify {job.study}/{version} --problem "
-            f"{job.problem}`.",
+            f"Try it without ncu: `workbench verify {job.study}/{version}:{job.problem}`.",
         )
     if finished.code != 0 or result is None:
         ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"

@@ -155,9 +155,7 @@ class Closer(Record, frozen=True):
 
 
 def closer(
-    row: WorkChange,
-    difference: ProgramDifference,
-    details: tuple[Profile | None, Profile | None],
+    row: WorkChange, difference: ProgramDifference, details: tuple[Profile | None, Profile | None]
 ) -> Closer:
     """Profiles of a row's kernels, of one class of launches if there are several."""
     captures = difference.old, difference.new
@@ -204,10 +202,7 @@ def _looked_at(
 
 
 def _of_class(
-    of: ClassChange,
-    row: WorkChange,
-    difference: ProgramDifference,
-    sides: tuple[Profile, Profile],
+    of: ClassChange, row: WorkChange, difference: ProgramDifference, sides: tuple[Profile, Profile]
 ) -> Closer:
     whole, part = (b - a for a, b in (difference.seconds(row), difference.seconds(of)))
     return Closer(

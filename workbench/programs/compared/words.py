@@ -189,16 +189,14 @@ _MOST = 0.5
 
 def _most(difference: ProgramDifference) -> str:
     """The kernel that most of the change is of; "" where that is of many."""
-    row = difference.rows[0] if difference.rows else None
-    before, after = difference.seconds(row) if row is not None else (0.0, 0.0)
-    share = difference.share(after - before)
-    if row is None or row.fate != "same" or share is None or share < _MOST:
+    row = difference.rows[0] if difference.rows and difference.first.moved else None
+    if row is None or row.fate != "same" or row.name.startswith("["):
         return ""
-    return _("; {share} of it in {kernel}, {before} → {after}").format(
-        share=quantity(100 * share, "%"),
-        kernel=shortened(row.name),
-        before=quantity(before, "s"),
-        after=quantity(after, "s"),
+    before, after = difference.seconds(row)
+    if (difference.share(after - before) or 0.0) < _MOST:
+        return ""
+    return _("; most of it in {kernel}, {before} → {after}").format(
+        kernel=shortened(row.name), before=quantity(before, "s"), after=quantity(after, "s")
     )
 
 

@@ -275,6 +275,7 @@ def program_diff_view(
         code=page.hunks.shown[0].but(machine=()) if page and page.hunks.shown else None,
         panel=page.panel if page else None,
         kernel=next((row.name for row in rows if row.href == leading[0]), ""),
+        strip=next((row.strip for row in rows if row.href == leading[0]), ()),
         columns=every.header[2:],
         rows=[rows[n] for n in kept],
         sums=sums,

@@ -109,7 +109,7 @@ def check_repeatable(lifted: LiftedLaunch) -> None:
             raise KernelError(
                 f"argument {argument.index + 1} of {plain_name(lifted)} looks like a tensor map, "
                 "whose address only the driver can write",
-                "Write the study by hand, with a [[tensor_map]]: `workbench new --study NAME`.",
+                "Write the study by hand, with a [[tensor_map]]: `workbench new NAME`.",
             )
     for pointer in lifted.pointers:
         if pointer.target in symbols:

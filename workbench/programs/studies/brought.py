@@ -179,8 +179,8 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
     check_study_free(
         project,
         study,
-        f"Nothing was run. --study {study}_2 makes another one; `workbench new {study}/v1 "
-        f"--from-cu {wish.file}` adds a version.",
+        f"Nothing was run. `workbench new {study}_2 --from-cu` makes another one; `workbench "
+        f"new {study}/v1 --from-cu {wish.file}` adds a version.",
     )
     source, runs = _ran(wish, say)
     group = _chosen(_groups(wish, source, runs), wish.kernel)
@@ -363,7 +363,7 @@ def _groups(
         why = "; ".join(f"{name}: {said}" for name, said in left.items())
         raise KernelError(f"no study can be made of {wish.file}: {why}", hint)
     wrong = {fault.kernel for run in runs for fault in run.faults}
-    another = _("another job; --kernel NAME --study STUDY makes a study of one")
+    another = _("another job; `workbench new STUDY --kernel NAME` makes a study of one")
     for group in groups:
         own = {kernel.name for kernel in group.kernels}
         group.faulty = own_name(group.kernels[0].first.launch.kernel) in wrong

@@ -466,7 +466,7 @@ def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageErr
         f"nothing is recorded of study `{name}` below {project.profiles}",
         did_you_mean(name, sorted(known, key=natural_key), "recorded studies")
         if known
-        else f"Record a profile first: `workbench profile --study {name}`.",
+        else f"Record a profile first: `workbench profile {name}`.",
     )
 
 
@@ -669,7 +669,7 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
         )
     raise UsageError(
         f"{versions[0]} and {versions[1]} of {name} are not recorded for one problem and device",
-        "Record both for one problem: `workbench profile v1 v4 --problem …`.",
+        "Record both for one problem: `workbench profile v1 v4:PROBLEM`.",
     )
 
 

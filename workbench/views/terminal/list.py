@@ -39,7 +39,7 @@ def list_view(
             parts.append(Text())
         parts.append(_study(each, default_study, width, brief=brief))
     if not lists:
-        parts.append(Text(_("No studies yet. `workbench new --study NAME` starts one.")))
+        parts.append(Text(_("No studies yet. `workbench new NAME` starts one.")))
     if page and page.pages > 1:
         words = _("page {number:,} of {pages:,}: versions {first:,} to {last:,} of {total:,}")
         words = words.format(**{**vars(page), "first": page.first + 1})

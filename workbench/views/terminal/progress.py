@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 from threading import current_thread, main_thread
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workbench.language import _, told
+from workbench.units import factor, quantity
 from workbench.views.text.safe_output import quoted, say, visible
 
 if TYPE_CHECKING:
@@ -59,8 +61,6 @@ class Progress:
     @contextlib.contextmanager
     def slowly(self, what: str) -> Iterator[None]:
         """Say after a second what is being done, and for how long; on a terminal."""
-        import signal  # with all of its names a hundredth of a quick command
-
         seconds = 0
 
         def tell(*_: object) -> None:
@@ -121,7 +121,6 @@ class Progress:
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
         """A result in one line: ``[1/6] v2 n1024: 437 µs, 4.92 TFLOP/s, 0.146× cublas``."""
         from workbench.analysis.limits.roofline import rate, rate_unit
-        from workbench.units import factor, quantity
 
         unit = rate_unit([timing], work)
         parts = [quantity(timing.time.value, "s")]

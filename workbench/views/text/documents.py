@@ -14,7 +14,7 @@ from workbench.analysis.cause.finding import Cause
 from workbench.analysis.compare import Comparison, Side, remarks
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.kernels import KernelChange
-from workbench.analysis.limits.headroom import Panel, line_at, panel_of, waited_most
+from workbench.analysis.limits.headroom import Panel, line_at, panel_of
 from workbench.analysis.limits.limit import HotLine, Limit, sampled_lines
 from workbench.analysis.listing import HunkCode
 from workbench.analysis.misread import opinions
@@ -63,8 +63,7 @@ def headroom_of(profile: Profile, panel: Panel | None) -> show.Headroom | None:
     ]
     hottest = None
     if (hot := panel.hot) is not None:
-        stall = waited_most(hot)
-        share, state = 100.0 * hot.share, stall[0].id if stall is not None else None
+        share, state = 100.0 * hot.share, hot.stalls[0][0].id if hot.stalls else None
         hottest = show.HottestLine(**_place(profile, hot.key), share=share, stall=state)
     return show.Headroom(limit=limit_of(panel.limit), hottest=hottest, ways=ways)
 

@@ -208,9 +208,10 @@ def _devices(rung: Rung, profile: Profile) -> View | None:
         other = ladder.store.unfolded(files[rung.id, "ncu"])  # no line of it is shown
         rows.append(_row(profile, other, rung.timing, timing, page))
     sides = " ".join(
-        f"{ladder.name}/{rung.id}@{slug}" for slug in (next(iter(there)), ladder.device)
+        f"{ladder.name}/{rung.id}:{ladder.problem}@{slug}"
+        for slug in (next(iter(there)), ladder.device)
     )
-    command = f"workbench report --single-file {sides} --problem {ladder.problem}"
+    command = f"workbench report --single-file {sides}"
     return View(rows=rows, command=command)
 
 
@@ -331,8 +332,7 @@ def version_view(
 ) -> View:
     """The page of a stored profile of `rung`; `strips`: of steps that were told before.
 
-    Raises:
-        MissingError, DataError: what is recorded on another device cannot be read.
+    Raises MissingError, DataError: what is recorded on another device cannot be read.
     """
     ladder = rung.ladder
     head = replace(head, chips=(*facts_of(profile), *head.chips))
