@@ -19,7 +19,7 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
-#: Percentages below this are told as that: one sample of half a million is no measurement.
+#: Percentages below this are told as that: one sample of half a million is not a measurement.
 _LEAST = 0.01
 #: Most decimal places: what is smaller is nothing to any counter.
 _PLACES = 8

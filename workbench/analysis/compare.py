@@ -551,7 +551,7 @@ def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[flo
 def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
     """The counter with other values that a chip may give it; none where both sides are certain.
 
-    Of the same code on both sides, what chance does to one is no difference to the other.
+    Of the same code on both sides, what chance does to one is not a difference to the other.
     """
     if delta.chances is None:
         return

@@ -329,7 +329,7 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     """Told beside the first proof: occupancy that explains as much as a wait, and what spilled.
 
     Larger tiles make a smaller grid and need more registers: two effects of one edit. Where there
-    is no duration, it is the count that went the other way.
+    is not a duration, it is the count that went the other way.
     """
     if not cause.proofs:
         return ""

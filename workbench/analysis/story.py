@@ -172,7 +172,7 @@ def explain(
 
 #: Changes of launches that are named beside what is linked to them, and letters of each.
 _CHANGES, _SHORT = 2, 60
-#: From this part of a step's change on, what is linked to no edit is no noise.
+#: From this part of a step's change on, what is linked to no edit is not noise.
 _MUCH = 0.5
 
 
@@ -242,7 +242,7 @@ def _active(hunk: Hunk) -> bool:
 
 
 class _Numbers:
-    """All numbers of one link, before it is decided which of them are told."""
+    """All numbers of one link, before some of them are chosen."""
 
     def __init__(self, key: PartKey) -> None:
         self.key = key
@@ -467,7 +467,7 @@ def movers(story: Story) -> dict[str, tuple[Mover, ...]]:
     found = {
         split.id: _of_counter(split)
         for split in story.attribution.counters
-        # Samples are told as time, below.
+        # Samples are shown as time, below.
         if split.id and not split.counter.startswith(SAMPLES)
     }
     if story.time is not None:
@@ -531,7 +531,7 @@ class Step:
     """Two profiles that are compared.
 
     `expected` is what the new version's author predicted of this very step. `across`: two devices
-    are meant to be compared: that they differ is no reason against it. Pages never refuse
+    are meant to be compared: that they differ is not a reason against it. Pages never refuse
     (`force`): what is not comparable is compared all the same, and the reasons stand above the
     numbers (`Comparison.reasons`).
     """
@@ -598,6 +598,6 @@ class Step:
         try:
             return explain(*self._whole, self.comparison, self._expected, self.placing)
         except UsageError as error:
-            # An expectation that nobody can read is no reason to withhold what was measured.
+            # An unreadable expectation is not a reason to withhold measurements.
             self.unread = error.message
             return explain(*self._whole, self.comparison, placing=self.placing)

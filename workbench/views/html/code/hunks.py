@@ -131,7 +131,7 @@ class _File:
         changed = {line for file, line in diff.hunk_old if file == old}
         hunks = code.hunks_of((old, new))
         self.rows = face(texts[0], texts[1], twin, changed, hunks)
-        # Two kernels of one file: what belongs to neither is no part of the comparison.
+        # Two kernels of one file: what belongs to neither is not part of the comparison.
         if texts[0] == texts[1] and any(hunks):
             self.rows = [
                 row
