@@ -68,7 +68,7 @@ from workbench.errors import UsageError
 from workbench.language import _
 from workbench.model import Number, Profile, Record, Timing
 from workbench.specs import Expectation
-from workbench.units import listed, several
+from workbench.units import listed, several, signed
 
 _LANES = "thread_instructions"
 #: Warp states that are named beside a time, those that changed most.
@@ -98,6 +98,20 @@ class Story(Record, frozen=True):
     tried: tuple[Score, ...]
     chapters: tuple[Chapter, ...]
     rest: Passage
+    #: What the time changed by, in seconds; 0 where it did not move.
+    change_s: float = 0.0
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """The hunks of the cause's first proof: the sentence and the strip speak of them."""
+        return self.cause.proofs[0].place.hunks if self.cause.proofs else ()
+
+    @property
+    def launch_leads(self) -> bool:
+        """Whether the step is the launch's: block, grid, constants or flags, and no code."""
+        shown = {chapter.hunk.id for chapter in self.chapters}
+        launch = any(proof.place.link == "launch" for proof in self.cause.proofs[:1])
+        return not shown or (not shown.intersection(self.named) and (launch or bool(self.named)))
 
     @property
     def launches(self) -> tuple[LaunchRow, ...]:
@@ -145,6 +159,7 @@ def explain(
     attribution = attribute(old, new, placing)
     found = split_time(old, new, placing)
     time = None if isinstance(found, str) else found
+    speed = comparison.speed
     speedup = comparison.time.speedup if comparison.time is not None else None
     if speedup is None and time is not None and time.new_s:
         speedup = time.old_s / time.new_s
@@ -171,6 +186,7 @@ def explain(
         else (),
         chapters=chapters,
         rest=rest,
+        change_s=speed.new_s - speed.old_s if speed is not None and speed.moved else 0.0,
     )
 
 
@@ -358,16 +374,35 @@ Span = tuple[int, int]
 
 
 def leading(story: Story) -> tuple[Chapter, ...]:
-    """The chapters that tell anything, those that matter most first; all where none does."""
-    named = [hunk for proof in story.cause.proofs[:1] for hunk in proof.place.hunks]
+    """The chapters that tell anything, those that matter most first; all where none does.
+
+    The edit that the sentence names leads, then the time that moved with the step; code whose time
+    moved against it comes last.
+    """
 
     def rank(chapter: Chapter) -> tuple[int, float, float]:
-        place = (*named, chapter.hunk.id).index(chapter.hunk.id)
-        seconds = sum(abs(tie.time.delta_s) for tie in chapter.ties if tie.time is not None)
-        return place, -seconds, -max((tie.weight for tie in chapter.ties), default=0.0)
+        place = (*story.named, chapter.hunk.id).index(chapter.hunk.id)
+        with_it = chapter.seconds * story.change_s
+        return place, -with_it, -max((tie.weight for tie in chapter.ties), default=0.0)
 
-    told = [one for one in story.chapters if one.ties or one.hunk.id in named]
+    told = [one for one in story.chapters if one.ties or one.hunk.id in story.named]
     return tuple(sorted(told or story.chapters, key=rank))
+
+
+#: Time against the step is told from this part of its change on.
+_AGAINST = 0.02
+
+
+def against(story: Story, chapter: Chapter) -> str:
+    """Why code is shown whose time moved against the step; "" of other code."""
+    seconds, change = chapter.seconds, story.change_s
+    if seconds * change >= 0 or abs(seconds) < _AGAINST * abs(change):
+        return ""
+    text = _("The time of this code moved against the step: {time}.")
+    if chapter.hunk.id in story.named:
+        text = _("The time of this code moved against the step: {time}. It leads by {counter}.")
+    counter = story.cause.proofs[0].counter.phrase if story.cause.proofs else ""
+    return text.format(time=signed(seconds, "s"), counter=counter)
 
 
 def beyond(story: Story, most: int) -> tuple[Tie, ...]:

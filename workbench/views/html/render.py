@@ -24,7 +24,6 @@ from workbench.views.html.parts import (
     hue,
     interval,
     percent,
-    range_of,
     shape,
     text,
     tone_of,
@@ -86,9 +85,7 @@ def apart(speedup: Estimate) -> str:
 
 def bounds(speedup: Estimate) -> str:
     """The bounds of a ratio of two times; of a slow-down, how many times as long it takes."""
-    if speedup.value < 1:
-        return range_of(1 / speedup.high, 1 / speedup.value, 1 / speedup.low)
-    return range_of(speedup.low, speedup.value, speedup.high)
+    return units.interval(speedup.low, speedup.value, speedup.high)
 
 
 def step_ratio(speedup: Estimate) -> str:

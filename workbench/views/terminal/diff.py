@@ -22,7 +22,7 @@ from workbench.analysis.launches import KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING
-from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
+from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, time_row, title_of
 from workbench.counters import catalog
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Number, Profile
@@ -30,14 +30,12 @@ from workbench.units import (
     beside,
     capital,
     count,
-    factor,
     faster,
     lines_changed,
     listed,
     points,
     quantity,
     several,
-    span,
     when,
 )
 from workbench.views.terminal.console import (
@@ -188,22 +186,13 @@ def _provenance(comparison: Comparison) -> str:
 
 
 def _time(comparison: Comparison, more: str | None) -> RenderableType:
-    speed, time = comparison.speed, comparison.time
-    if speed is None:
+    row = time_row(comparison, more)
+    if row is None:
         no_time = _("No time: neither a timing nor a duration on both sides")
         return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
-    speedup = speed.speedup
-    label, style = _("as fast"), "bold"
-    if speed.moved or more is not None:
-        label = faster(speedup, more)
-        style = style if more is not None else f"bold {GOOD if speedup >= 1 else BAD}"
-    text = Text().append(label, style=style)
-    text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
-    note = _("under the profiler; no time is recorded")
-    if time is not None:
-        ends = span(factor(time.low), factor(time.high))
-        note = _("speed-up {interval}").format(interval=ends)
-    return text.append(f"  {note}", style=DIM)
+    tone = "" if row.good is None else f" {GOOD if row.good else BAD}"
+    text = Text().append(row.words, style=f"bold{tone}").append(f"  {row.times}")
+    return text.append(f"  {row.note}", style=DIM)
 
 
 def _kernels(
