@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -57,6 +58,7 @@ from workbench.analysis.wording import (
     LeftOut,
     LinkedLine,
     Passage,
+    Row,
     Stop,
     Tie,
     strip,
@@ -399,9 +401,10 @@ def against(story: Story, chapter: Chapter) -> str:
     if seconds * change >= 0 or abs(seconds) < _AGAINST * abs(change):
         return ""
     text = _("The time of this code moved against the step: {time}.")
+    counter = ""
     if chapter.hunk.id in story.named:
         text = _("The time of this code moved against the step: {time}. It leads by {counter}.")
-    counter = story.cause.proofs[0].counter.phrase if story.cause.proofs else ""
+        counter = Row(id=story.cause.proofs[0].counter.id, delta=0, unit="").phrase
     return text.format(time=signed(seconds, "s"), counter=counter)
 
 
@@ -438,13 +441,18 @@ def source_lines(profile: Profile, path: str) -> list[str]:
     return text.replace("\r\n", "\n").split("\n") if text else []
 
 
-def excerpt(chapter: Chapter, rows: int) -> tuple[Span, Span]:
+def excerpt(chapter: Chapter, rows: int, sides: tuple[Profile, Profile]) -> tuple[Span, Span]:
     """The lines of a hunk, old and new, that are shown where there is room for `rows` in all.
 
-    The line that moved most of the heaviest counter stands in the middle of its side's part;
-    a side without one begins with its first line. Every side with code keeps one row.
+    Lines that are the same on both sides do not begin it. The line that moved most of the heaviest
+    counter stands in the middle of its side's part; every side with code keeps one row.
     """
-    old, new = chapter.hunk.old, chapter.hunk.new
+    hunk = chapter.hunk
+    before = source_lines(sides[0], hunk.old_file)[hunk.old[0] - 1 : hunk.old[1]]
+    after = source_lines(sides[1], hunk.new_file)[hunk.new[0] - 1 : hunk.new[1]]
+    pairs = zip(map(str.strip, before), map(str.strip, after), strict=False)
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    old, new = ((min(a + same, max(a, b)), b) for a, b in (hunk.old, hunk.new))
     lengths = [span[1] - span[0] + 1 for span in (old, new)]
     half = max(rows // 2, 1)
     fewer = min(lengths)

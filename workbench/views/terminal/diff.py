@@ -354,7 +354,7 @@ def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
     named = len(old.sources) > 1 or len(new.sources) > 1
     blocks: list[RenderableType] = [] if chapters else _launches(story)
     for chapter, said in zip(chapters, words, strict=True):
-        before, after = excerpt(chapter, code)
+        before, after = excerpt(chapter, code, (old, new))
         file = PurePosixPath(chapter.hunk.new_file or chapter.hunk.old_file).name if named else ""
         blocks += [
             hunk_head(chapter, file, inner),

@@ -70,7 +70,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _time(comparison: Comparison, more: str | None) -> str:
     row = time_row(comparison, more)
-    return f"{row.times}: **{row.words}** ({row.note})" if row else ""
+    return f"{row.times}: **{row.words}**, {row.note}" if row else ""
 
 
 def _author(title: str, change: str) -> str:

@@ -341,7 +341,7 @@ def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Vi
 
 def _name(step: Step, chapter: Chapter) -> str:
     """The text of the line that moved most, or of the first one that says anything."""
-    hunk, core = chapter.hunk, excerpt(chapter, 2)
+    hunk, core = chapter.hunk, excerpt(chapter, 2, (step.old, step.new))
     for side, path, span in ((1, hunk.new_file, hunk.new), (0, hunk.old_file, hunk.old)):
         lines = source_lines((step.old, step.new)[side], path)
         first = core[side][0]
