@@ -79,7 +79,9 @@ def clause(text: str) -> str:
 
 
 def apart(speedup: Estimate) -> str:
-    """The class of a ratio of two times: none where its bounds hold 1."""
+    """The class of a ratio of two times: none where a bound is 1, or is written so."""
+    if units.digits3(1.0) in map(units.digits3, (speedup.low, 1 / speedup.high)):
+        return ""
     return "good" if speedup.low > 1 else "bad" if speedup.high < 1 else ""
 
 
