@@ -153,6 +153,17 @@ def span(low: str, high: str, dash: str = "") -> str:
     return low if low == high else between.format(low=low, high=high)
 
 
+def interval(low: float, value: float, high: float) -> str:
+    """Bounds of a speed-up: ``3.01 – 3.03``, or ``±0.0213%`` where their digits are the same.
+
+    Below one, those of the slow-down: how many times as long it takes.
+    """
+    ends = (1 / high, 1 / low) if value < 1 else (low, high)
+    texts = [digits3(end) for end in ends]
+    half = quantity(100 * (ends[1] - ends[0]) / sum(ends), "%")
+    return f"±{half}" if texts[0] == texts[1] else " – ".join(texts)
+
+
 def points(value: float) -> str:
     """A difference of two percentages: ``+24.7 points``."""
     return _("{n} points").format(n=signed(float(value)))
