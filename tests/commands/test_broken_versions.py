@@ -42,7 +42,6 @@ ASKED: dict[str, list[str] | None] = {
     "doctor": None,
     "mcp": None,  # runs the other commands
     "lsp": None,  # says of each file what is wrong with it
-    "schema": None,
     "docs": None,
     "new": ["new", "v2"],
     "init": None,

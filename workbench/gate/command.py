@@ -162,6 +162,11 @@ def command(
     --baseline versions are checked against their own past. The exit code is 1 if a gate fails and
     6 if one cannot be judged. The rules are in [tool.workbench.check].
     """
+    session = CoreSession(listener=Progress())
+    versions, selection = of_one_problem(versions, selection)
+    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
+        name, selection = apart(versions[0], selection)
+        versions, selection = (), replace(selection, study=name)
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
@@ -176,12 +181,7 @@ def command(
     files = [_target(each) for each in also]
     for kind, __ in files:
         speak_for(kind)
-    session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
-    versions, selection = of_one_problem(versions, selection)
-    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
-        name, selection = apart(versions[0], selection)
-        versions, selection = (), replace(selection, study=name)
     asked = gates.Asked(versions, selection, rules, every=all_)
     past: Past
     if claimed:

@@ -33,7 +33,7 @@ _TALLY = {
 }
 #: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
-#: Characters that no XML 1.0 document may hold, not even escaped, and that are no controls.
+#: Characters that no XML 1.0 document may hold, not even escaped, and that are not controls.
 _NOT_XML = dict.fromkeys((65534, 65535), "·")
 _STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 _GATE_TABLE = LIMIT // 4  # characters of one table

@@ -239,7 +239,7 @@ def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str,
 def with_sources(targets: list[Target], places: Places) -> list[Target]:
     """Targets whose profiles hold the texts that were named for them.
 
-    Raises UsageError: a place is no folder and no revision, or no file of it fits.
+    Raises UsageError: a place is neither folder nor revision, or no file of it fits.
     """
     known: dict[str, Texts] = {}
     out = []
