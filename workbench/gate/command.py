@@ -185,7 +185,7 @@ def command(
     asked = gates.Asked(versions, selection, rules, every=all_)
     past: Past
     if claimed:
-        past = rule(session, claim, asked, run)
+        past = rule(session, claim, selection, run)
     elif against:
         past = gates.against(session, asked, against, run, accept=keeping.accept)
     elif baseline:
