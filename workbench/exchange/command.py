@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def _filters(target: str, **given: Unpack[Filters]) -> Filters:
     name, where = apart(target, Selection(problem=given["problem"], device=given["device"]))
     study, _, version = name.rpartition("/") if re.search(r"/|^v\d", name) else (name, "", "")
-    own = {"study": study or given["study"], "version": version or given["version"]}
+    given |= {"study": study or given["study"], "version": version or given["version"]}
     device = where.device and device_slug(where.device)
-    return {**given, **own, "problem": where.problem, "device": device}
+    return {**given, "problem": where.problem, "device": device}
 
 
 _where_options = folded(
