@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -28,13 +27,17 @@ if TYPE_CHECKING:
 
 def _filters(target: str, **given: Unpack[Filters]) -> Filters:
     name, where = apart(target, Selection(problem=given["problem"], device=given["device"]))
-    study, _, version = name.rpartition("/") if re.search(r"/|^v\d", name) else (name, "", "")
+    study, _, version = (
+        name.rpartition("/") if "/" in name or name[1:2].isdigit() else (name, "", "")
+    )
     given |= {"study": study or given["study"], "version": version or given["version"]}
     device = where.device and device_slug(where.device)
     return {**given, "problem": where.problem, "device": device}
 
 
-_where_options = folded(
+@click.command()
+@click.argument("table", type=click.Choice(["counters", "lines", "launches", "times"]))
+@folded(
     "where",
     _filters,
     click.argument("target", default="", metavar="[STUDY][/VERSION][:PROBLEM][@DEVICE]"),
@@ -42,11 +45,6 @@ _where_options = folded(
     version_option,
     click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only this engine."),
 )
-
-
-@click.command()
-@click.argument("table", type=click.Choice(["counters", "lines", "launches", "times"]))
-@_where_options
 @click.option(
     "--metric",
     "metrics",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.errors import UsageError, nearest
 from workbench.project import Project, find_project, require_project, studies_in
@@ -21,15 +21,12 @@ class SweepScope(NamedTuple):
     device: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        targets: tuple[str, ...],
-        study: str | None,
-        problems: tuple[str, ...],
-        device: str | None = None,
-    ) -> SweepScope:
+    def of(cls, targets: tuple[str, ...], study: str | None, **given: Any) -> SweepScope:
         """Take ``sgemm:n1*,n4096@h200 v3`` apart."""
-        where, names = Selection(problem=",".join(problems) or None, device=device), []
+        where, names = (
+            Selection(problem=",".join(given["problems"]) or None, device=given["device"]),
+            [],
+        )
         for text in targets:
             name, where = apart(text, where)
             names += [name] if name else []
