@@ -71,10 +71,7 @@ def command(
     format_: str | None,
     out: Path | None,
 ) -> None:
-    """Export the records as a table for other programs: a row for each value.
-
-    Every study, version, problem and device that is meant: sgemm, v3 or sgemm/v3:n4096@h200.
-    """
+    """Export the records as a table for other programs: a row for each value."""
     if metrics and table not in ("counters", "lines"):
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")
     if where.get("engine") and table == "times":

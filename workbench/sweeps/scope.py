@@ -44,8 +44,7 @@ class SweepScope(NamedTuple):
     def pick(self, *, run: bool) -> tuple[Named, tuple[Project, Study, list[Version]]]:
         """Load the named versions. `run`: run ``study.py``, because the versions run as well.
 
-        Raises:
-            UsageError: as `Named.pick`; the hint names a study that may be meant.
+        Raises UsageError: as `Named.pick`; the hint names a study that may be meant.
         """
         words, study = list(self.targets), self.study
         if words and study is None and words[0] in study_names(require_project()):
@@ -55,7 +54,6 @@ class SweepScope(NamedTuple):
             return named, named.pick(run=run)
         except UsageError as error:
             if study is None and words and "/" not in words[0]:
-                # The first word may be meant for a study.
                 names = study_names(require_project())
                 close = nearest(words[0], names)
                 meant = f"Did you mean the study `{close}`?"
