@@ -85,7 +85,7 @@ report: $(VENV)/.demo ## Write the HTML site to reports/
 	$(BIN)/workbench report
 
 profile: $(VENV)/.gpu ## Verify, time and profile every version of a study (needs a GPU and ncu)
-	$(BIN)/workbench profile --all --time $(if $(STUDY),--study $(STUDY))
+	$(BIN)/workbench profile --all --time $(STUDY)
 
 test-cluster: $(VENV)/.dev ## --on slurm on a real Slurm: two nodes, four fake GPUs (root; apt-get installs it)
 	workbench/cluster/tests/install.sh
@@ -102,8 +102,8 @@ docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/counters.py > docs/counters.md
 	$(BIN)/python docs/swizzles.py > docs/ladders/swizzles.md
 	$(BIN)/python docs/tables.py
-	for each in $(LADDERS); do $(BIN)/workbench plot ladder $${each%:*} --problem $${each#*:} \
-	  --device h200 --out docs/images/ladder-$${each%:*}.svg || exit 1; done
+	for each in $(LADDERS); do $(BIN)/workbench plot ladder $$each@h200 \
+	  --out docs/images/ladder-$${each%:*}.svg || exit 1; done
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an empty environment
 	rm -rf dist

@@ -38,10 +38,9 @@ VERSIONS = (8.0, 4.0, 2.0, 1.5, 1.0)
 SIZES = (1000, 1600, 2400, 3200, 4800)
 #: The sweep of docs/measurements.md.
 REAL = (
-    "sgemm",
+    "sgemm:n128,n256,n512,n1024,n2048,n4096",
     *(f"v{number}" for number in range(1, 11)),
     "cublas",
-    *(word for n in (128, 256, 512, 1024, 2048, 4096) for word in ("--problem", f"n{n}")),
     *("--limit", "1"),
 )
 #: What both programs write down.

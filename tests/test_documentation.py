@@ -121,7 +121,7 @@ def test_every_option_has_help(name: str) -> None:
     command = cli.app.get_command(click.Context(cli.app), name)
     assert command is not None and command.help
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, f"{name} {parameter.opts[0]}"
 
 

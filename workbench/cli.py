@@ -32,7 +32,7 @@ _CORE: dict[str, tuple[str, str, str]] = {
     "init": ("init", "Start", "Make this folder a workbench project."),
     "new": ("new", "Start", "Start a new version (or study) from the one before it."),
     "doctor": ("doctor", "Start", "Check this machine, and how to get what it lacks."),
-    "docs": ("docs", "Start", "Read the documentation, page by page, without a network."),
+    "docs": ("docs", "Start", "Read the documentation and JSON schemas, without a network."),
     "verify": ("verify", "Measure", "Check a version against the float64 reference."),
     "profile": ("profile", "Measure", "Verify, time and profile a version under an engine."),
     "time": ("time_", "Measure", "Time a version against the baseline, outside of any profiler."),
@@ -40,7 +40,6 @@ _CORE: dict[str, tuple[str, str, str]] = {
     "show": ("show", "Look", "Show a version's (or report file's) counters, lines and rules."),
     "diff": ("diff", "Look", "Compare two versions: what moved, and the code that moved it."),
     "report": ("report", "Look", "Write the HTML site to reports/."),
-    "schema": ("schema", "Share", "Print the JSON schema of a command's --format json."),
     "serve": ("serve", "Serve", "Serve the HTML site on this machine, and keep it up to date."),
 }
 _FEATURES = {
@@ -56,6 +55,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = dict(
 #: Commands whose exit code is a verdict on code that they run, and that might end the process.
 _JUDGING = {"check", "verify"}
 
+#: Commands of the last release -> what they are now.
+_MOVED = {"schema": ["docs", "schema"]}
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
@@ -92,7 +93,7 @@ class ToldHelp(click.HelpFormatter):
         self.write(f"{'':{self.current_indent}}{self.said(f'{heading}:')}\n")
 
     def write_text(self, text: str) -> None:
-        """Paragraphs, of which each is a text of the catalogue."""
+        """Write paragraphs; each is a text of the catalogue."""
         for n, each in enumerate(re.split(r"\n\s*\n", text)):
             lines = _lines(self.said(" ".join(each.split())), self.width - self.current_indent)
             self.write("\n" if n else "")
@@ -147,7 +148,7 @@ class LazyGroup(click.Group):
     context_class = HelpContext
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Choose the language first: help and what is said of a wrong word are told in it."""
+        """Choose the language first: help and errors on wrong words use it."""
         ctx.resilient_parsing, resilient = True, ctx.resilient_parsing  # up to the wrong word
         given = self.make_parser(ctx).parse_args(list(args))[0]
         ctx.resilient_parsing = resilient
@@ -173,7 +174,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command where an unknown one was typed."""
+        """Name the nearest command where an unknown one was typed; say what one has become."""
+        if (became := _MOVED.get(args[0])) is not None:
+            if not ctx.params.get("json_errors"):
+                words = " ".join(became)
+                say(f"note: `workbench {args[0]}` is `workbench {words}` from now on", err=True)
+            args = [*became, *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -206,7 +212,8 @@ class LazyGroup(click.Group):
 def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
-    A version is v3, or sgemm/v3 where the default study is not meant. A report
+    A target says it all: sgemm/v3:n4096@h200 is study, version, problem and device, and v3,
+    v3:n4096 or sgemm are targets too. A report
     file, x.ncu-rep or x.ncu-rep::kernel, may stand wherever a version may stand.
     """
     ctx.obj = {"debug": debug}
@@ -362,7 +369,7 @@ def main(argv: list[str] | None = None) -> int:
         _print_error(stopped, code=130, plain=plain)
         sys.exit(130)
     except BrokenPipeError:
-        # `workbench list | head`: the reader has left, which is no error of ours.
+        # `workbench list | head`: the reader has left, which is not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:

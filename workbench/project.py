@@ -200,9 +200,7 @@ def _table(path: Path) -> dict[str, object]:
     except ValueError as error:
         raise UsageError(f"{path}: not valid TOML: {error}", "Correct the file.") from error
     except OSError as error:
-        raise MissingError(
-            f"cannot read {path}: {error.strerror}", "Check the file's permissions."
-        ) from error
+        raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
 
 
 def find_project(start: Path | None = None) -> Project | None:
@@ -253,8 +251,7 @@ def _here(start: Path | None) -> Path:
 def require_project(start: Path | None = None) -> Project:
     """Find the project as `find_project` does, or say what to do.
 
-    Raises:
-        UsageError: no project at or above the folder.
+    Raises UsageError: no project at or above the folder.
     """
     project = find_project(start)
     if project is None:

@@ -42,7 +42,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "plot": ("ladder demo --out x.svg", "step v2 v3 --out x.png"),
     "new": ("v30 --study demo",),
     "init": (".",),
-    "schema": ("show",),
     "docs": ("ci",),
     "jobs": ("",),
     "mcp": ("", "--allow verify"),

@@ -62,7 +62,6 @@ LINES: dict[str, tuple[str, ...]] = {
     "new": ("v30 --from v2", "NAME", "--study NAME", "v31 --title NAME"),
     "init": ("NAME", "out --study NAME"),
     "jobs": ("", "NAME"),
-    "schema": ("", "NAME"),
     "docs": ("ci", "NAME"),
 }  # fmt: skip
 #: Ends with Ctrl-C or with its client alone; what they say is said by commands of this list.

@@ -47,7 +47,6 @@ LINES: dict[str, tuple[str, ...]] = {
     "report": ("report", "report double"),
     "publish": ("publish double --chart x.svg",),
     "plot": ("plot ladder double --out x.svg", "plot step v2 v3 --out x.svg"),
-    "schema": ("schema list",),
     "docs": ("docs ci",),
     "new": ("new v{} --study double", "new --study s{}"),
     "init": ("init f{}",),
@@ -155,7 +154,7 @@ FRONT = [(table, key, value) for table, key in KEYS for value in VALUES]
 READING = [
     line
     for name in COMMANDS
-    if name not in ("init", "schema", "docs", "jobs", *STAYING)
+    if name not in ("init", "docs", "jobs", *STAYING)
     for line in lines_of(name)
 ]
 

@@ -46,7 +46,6 @@ LINES = {
     "import": "import sgemm_v3.ncu-rep --study double --version v0 --force",
     "publish": "publish --chart x.svg",
     "plot": "plot ladder --out x.svg",
-    "schema": "schema show",
     "new": "new v900",
     "init": "init other",
 }

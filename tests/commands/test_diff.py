@@ -208,7 +208,7 @@ def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
     expected = '[[expect]]\ncounter = "shared_wavefronts"\nchange = "down"\n--- */'
     source.write_text(source.read_text().replace("--- */", expected, 1))
     store.save(msgspec.structs.replace(recorded, device=half))
-    judged = json.loads(run("v2", "v3", "--device", "h200", "--format", "json"))["expectations"]
+    judged = json.loads(run("v2@h200", "v3@h200", "--format", "json"))["expectations"]
     across = json.loads(run("v2@h100", "v3@h200", "--format", "json"))["expectations"]
     assert judged and not across
     arguments = ["diff", "v2", "v3@h100", "--device", "h200"]  # of one side it may be a slip

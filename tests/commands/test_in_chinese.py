@@ -50,7 +50,6 @@ SWEPT: dict[str, tuple[str, ...]] = {
     "jobs": ("",),
     "doctor": ("",),
     "docs": ("nothing",),
-    "schema": ("nothing",),
     "verify": ("v0 --engine emulator", "v3 --problem none"),
     "profile": ("v3 --problem none", "v3 --engine ncu"),
     "time": ("v3",),
@@ -158,7 +157,7 @@ def _english(words: list[str], theirs: str, capsys: pytest.CaptureFixture[str]) 
     "words",
     [
         "list",
-        "list --study sgemm",
+        "list sgemm",
         "show sgemm/v3",
         "diff sgemm/v2 sgemm/v3",
         "diff conv2d/v0 conv2d/v1 --all",

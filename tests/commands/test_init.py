@@ -23,7 +23,7 @@ def init(*arguments: str) -> str:
 def test_a_folder_becomes_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     output = init()
-    assert "workbench new --study NAME" in output
+    assert "workbench new NAME" in output
     project = find_project()
     assert project is not None
     assert project.root == tmp_path.resolve()

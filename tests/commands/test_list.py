@@ -58,7 +58,7 @@ def test_what_is_recorded_elsewhere_alone_says_where(project: Path) -> None:
         entry.path.unlink()
     elsewhere = Device(name="Another GPU", slug="another-gpu", compute_capability=(8, 0))
     Store(project / "profiles").save(make_profile(version="v2", device=elsewhere))
-    assert "other device" in run("--study", "demo")
+    assert "other device" in run("demo")
 
 
 def test_an_edited_source_makes_its_profile_stale(project: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_project_with_nothing_recorded_says_what_to_do(
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--study", "dem"), "demo"),
-        (("--problem", "n1025"), "n1024"),
-        (("--device", "a100"), "NVIDIA H200"),
+        (("dem",), "demo"),
+        ((":n1025",), "n1024"),
+        (("@a100",), "NVIDIA H200"),
     ],
 )
 def test_wrong_names_are_answered_with_the_right_ones(
@@ -118,7 +118,7 @@ def test_the_newest_device_is_shown(project: Path) -> None:
     older = msgspec.structs.replace(profile, device=device, captured="2020-01-01T00:00:00Z")
     store.save(older)
     assert "n1024 on NVIDIA H200" in run()
-    assert "n1024 on NVIDIA A100" in run("--device", "a100")
+    assert "n1024 on NVIDIA A100" in run("@a100")
 
 
 def test_the_projects_device_is_shown_with_the_problems_recorded_on_it(project: Path) -> None:
@@ -130,10 +130,10 @@ def test_the_projects_device_is_shown_with_the_problems_recorded_on_it(project: 
     device = msgspec.structs.replace(profile.device, name="NVIDIA A100 80GB", slug="a100-80gb")
     changes = {"device": device, "problem": "n64", "captured": "2027-01-01T00:00:00Z"}
     store.save(msgspec.structs.replace(profile, **changes))
-    assert "n64 on NVIDIA A100 80GB" in run("--device", "a100") and "also" not in run()
+    assert "n64 on NVIDIA A100 80GB" in run("@a100") and "also" not in run()
     (project / "workbench.toml").write_text('default_study = "demo"\ndefault_device = "h200"\n')
     assert "n1024 on NVIDIA H200" in run() and "also recorded" not in run()
-    assert "n64 on NVIDIA A100 80GB" in run("--device", "a100")
+    assert "n64 on NVIDIA A100 80GB" in run("@a100")
 
 
 def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
@@ -145,13 +145,13 @@ def test_an_emulated_profile_does_not_hide_the_hardware(project: Path) -> None:
     )
     Store(project / "profiles").save(emulated)
     assert "n1024 on NVIDIA H200" in run()
-    assert "n1024 on emulator" in run("--device", "emulator")
+    assert "n1024 on emulator" in run("@emulator")
 
 
 def test_an_emulated_ladder_shows_what_was_counted(project: Path) -> None:
     """There are no times, steps and shares to be shown, and never will be."""
     emulate_demo(project)
-    text = run("--study", "demo")
+    text = run("demo")
     head = next(line for line in text.splitlines() if line.lstrip().startswith("version"))
     assert head.split() == [
         "version",
@@ -318,7 +318,7 @@ def test_of_every_study_there_are_seven_lines_and_show_has_the_rest(
     (sgemm,) = (study for study in studies if study.startswith("sgemm "))
     rows = [line.split() for line in sgemm.splitlines()]
     assert rows[2][:2] == ["version", "from"] and "`workbench show sgemm`" in sgemm
-    whole = run("--study", "sgemm")
+    whole = run("sgemm")
     every = [line.split()[0] for line in whole.splitlines() if line.startswith("v")][1:]
     left = len(every) + 1 - 3  # with the baseline, less those that are listed
     assert [row[0] for row in rows[3:6]] == ["v0", "v15", "cublas"] and rows[6][0] == str(left)
@@ -332,7 +332,7 @@ def test_no_word_of_a_title_is_cut_for_the_sake_of_bars(monkeypatch: pytest.Monk
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     for width in ("80", "90", "100", "120"):
         monkeypatch.setenv("COLUMNS", width)
-        text = run("--study", "conv2d_int8")
+        text = run("conv2d_int8")
         assert '"asynchronous"' in text
         assert max(map(len, text.splitlines())) <= int(width)
     assert "█" in text  # where there is room, they are there

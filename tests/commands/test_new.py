@@ -156,14 +156,14 @@ def test_a_python_version_is_copied_too(root: Path) -> None:
 
 
 def test_a_version_in_another_study(root: Path) -> None:
-    new("--study", "other")
+    new("other")
     assert "workbench diff other/v0 other/v1" in new("other/v1")
-    assert "other/v2" in new("v2", "--study", "other", "--from", "other/v0")
+    assert "other/v2" in new("other/v2", "--from", "other/v0")
     assert study(root, "other").version("v2").parent == "v0"
 
 
 def test_a_study_works_from_the_start(root: Path) -> None:
-    output = new("--study", "conv2d")
+    output = new("conv2d")
     assert "wrote kernels/conv2d/study.py" in output
     assert "workbench verify conv2d/v0" in output
     loaded = study(root, "conv2d")
@@ -198,10 +198,10 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
 ) -> None:
     start_project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert "v0 alone means mine/v0" in new("--study", "mine")
+    assert "v0 alone means mine/v0" in new("mine")
     # The three commands that the README begins a project with.
     assert "a copy of v0" in new("v1", "--from", "v0")
-    assert 'set default_study = "other"' in new("--study", "other")
+    assert 'set default_study = "other"' in new("other")
     with pytest.raises(UsageError, match="`v2` names no study") as caught:
         new("v2")
     assert "STUDY/v2" in caught.value.hint and "workbench list" in caught.value.hint
@@ -214,16 +214,16 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
     with pytest.raises(UsageError) as caught:  # a program, taken for a version
         new("my gemm.cu")
     assert caught.value.hint.startswith("`workbench new --from-cu 'my gemm.cu'`")
-    with pytest.raises(UsageError) as caught:  # a study's name, taken for all of its versions
+    with pytest.raises(UsageError) as caught:  # a study that is there
         new("other")
-    assert caught.value.hint.startswith("A study's version is named other/v0;")
+    assert caught.value.hint.endswith("workbench new other/v1.")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
         ([], "nothing to start was named", "workbench new v5 --from v4"),
-        (["--study", "x", "--from", "v0"], "nothing to start was named", "--study NAME"),
+        (["--study", "x", "--from", "v0"], "nothing to start was named", "workbench new NAME"),
         (["v0"], "version v0 already exists: kernels/vadd/v0_one_element.cu", "is v1"),
         (["v1", "--title", "\udcff"], "kernels/vadd/v1.cu: not UTF-8: '\\udcff'", "Unicode"),
         (["v00_x"], "version v0 already exists", "is v1"),
@@ -234,7 +234,7 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
         (["other/v1", "--study", "vadd"], "lies in study other, not in vadd", "one study"),
         (["a/b/c"], "`a/b/c` is not a version", "sgemm/v3"),
         (["v9@h100"], "`v9@h100` names a device", "Leave out @h100"),
-        (["--study", "vadd"], "study `vadd` already exists", "workbench new v1 --study vadd"),
+        (["vadd"], "study `vadd` already exists", "workbench new vadd/v1"),
         (["--study", "a b"], "`a b` cannot be a study's name", "a letter first"),
         (["--study", "../a"], "`../a` cannot be a study's name", "a letter first"),
         (["v1", "--title", "ends */ early"], "`*/` inside the front matter", "Remove it"),
@@ -271,7 +271,7 @@ def test_the_example_is_a_ladder_with_all_that_was_recorded(root: Path, cli: Cli
     assert not loaded.broken and [*loaded.versions] == ["v0", "v1", "v2", "v3", "v4", "pytorch"]
     code, out, err = cli("diff", "scale_add/v0", "scale_add/v1")
     assert code == 0 and "faster" in out and "stale" not in out + err
-    assert cli("list", "--study", "scale_add")[2] == ""
+    assert cli("list", "scale_add")[2] == ""
     assert not list(root.rglob("*.ncu-rep.zst"))
     code, _, err = cli("new", "--example")
     assert code == 2 and "study `scale_add` already exists" in err

@@ -90,16 +90,16 @@ def test_a_version_as_one_file(project: Path) -> None:
     assert result.output == "demo-v3-n1024-h200.html\n"
     text = (project / "demo-v3-n1024-h200.html").read_text(encoding="utf-8")
     assert "Padded tile" in text and NOTE in text
-    assert run("--single-file", "demo/v3", "--problem", "n1024").output == result.output
+    assert run("--single-file", "demo/v3:n1024").output == result.output
 
 
 def test_a_study_as_one_file(project: Path) -> None:
     assert run("--single-file", "demo").output == "demo-ladder-n1024-h200.html\n"
     assert "How fast" in (project / "demo-ladder-n1024-h200.html").read_text(encoding="utf-8")
-    assert run("--single-file", "demo", "--device", "h200").exit_code == 0
-    error = refused("--single-file", "demo", "--device", "h201")
+    assert run("--single-file", "demo@h200").exit_code == 0
+    error = refused("--single-file", "demo@h201")
     assert error.exit_code == 2 and "h200" in error.hint
-    assert "n1024" in refused("--single-file", "demo", "--problem", "n1025").hint
+    assert "n1024" in refused("--single-file", "demo:n1025").hint
 
 
 def test_a_ladder_of_the_emulator_does_not_stand_before_the_hardwares(project: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_ladder_of_the_emulator_does_not_stand_before_the_hardwares(project: P
         )
         store.save(emulated)
     assert "-h200.html" in run("--single-file", "demo").output
-    chosen = run("--single-file", "demo", "--device", "emulator-sm90").output
+    chosen = run("--single-file", "demo@emulator-sm90").output
     assert "-emulator-sm90.html" in chosen
 
 

@@ -50,7 +50,7 @@ OTHERS = {
     "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
     "lsp": "is of the files of versions, and says of them what `show` does",
     **dict.fromkeys(("capture", "lift", "run", "profile", "time", "tune", "verify"), "measures"),
-    **dict.fromkeys(("jobs", "doctor", "schema", "docs", "new", "init"), "reads no profile"),
+    **dict.fromkeys(("jobs", "doctor", "docs", "new", "init"), "reads no profile"),
 }
 #: Options that ask for a run or for records of another kind, by their parameter.
 _RUNS = {

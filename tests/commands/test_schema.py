@@ -152,11 +152,11 @@ def test_every_command_that_prints_json_has_a_schema() -> None:
 
 def test_the_command_prints_them() -> None:
     for command in SHAPES:
-        text = CliRunner().invoke(app, ["schema", command], catch_exceptions=False).stdout
+        text = CliRunner().invoke(app, ["docs", "schema", command], catch_exceptions=False).stdout
         document = json.loads(text)
         jsonschema.Draft202012Validator.check_schema(document)
         assert document == schema_of(command)
-    whole = json.loads(CliRunner().invoke(app, ["schema"], catch_exceptions=False).stdout)
+    whole = json.loads(CliRunner().invoke(app, ["docs", "schema"], catch_exceptions=False).stdout)
     jsonschema.Draft202012Validator.check_schema(whole)
     assert whole == json.loads(json.dumps(schemas()))
     assert {f"#/$defs/{name}" for name in SHAPES} <= {f"#/$defs/{name}" for name in whole["$defs"]}

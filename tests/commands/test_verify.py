@@ -52,12 +52,12 @@ def test_a_wrong_result_ends_with_4_and_the_table(cli: Cli, stand_in: Manner) ->
     assert code == 4
     assert "WRONG" in out and "worst element: y[7]" in out
     assert "1 of 2 checks failed: v0 n1000" in err
-    assert "workbench verify double/v0 --problem n1000 --seed 5" in err
+    assert "workbench verify double/v0:n1000 --seed 5" in err
 
 
 def test_a_single_check_is_its_own_error(cli: Cli, stand_in: Manner) -> None:
     stand_in("wrong")
-    code, out, err = cli("verify", "v0", "--problem", "n1000", *THERE)
+    code, out, err = cli("verify", "v0:n1000", *THERE)
     assert code == 4 and "v0 gives a wrong result on n1000" in err
     assert "wrong result" not in out
 
@@ -82,7 +82,7 @@ def test_a_baseline_that_cannot_run_here_is_passed_over_with_all(
     code, out, err = cli("verify", "--all", *THERE)
     assert code == 0 and "library" not in out
     assert "library: skipped" in err and "no library here" in err
-    code, _, err = cli("verify", "library", "--problem", "n7", *THERE)
+    code, _, err = cli("verify", "library:n7", *THERE)
     assert code == 3 and "no library here" in err
 
 
@@ -93,7 +93,7 @@ def test_a_baseline_that_cannot_run_here_is_passed_over_with_all(
         (("nothing/v0",), "double"),
         ((), "no version was named"),
         (("v0", "--all"), "cannot be used together"),
-        (("v0", "--problem", "n100"), "n1000"),
+        (("v0:n100",), "n1000"),
         (("v0", "--launcher", "a 'b"), "cannot be split"),
     ],
 )
@@ -157,7 +157,7 @@ def test_the_sanitizers_findings_end_with_4_and_the_source_line(
         "=========     by thread (1,0,0) in block (0,0,0)\n"
         "========= ERROR SUMMARY: 1 error\n"
     )
-    code, out, err = cli("verify", "v0", "--problem", "n7", "--sanitize", *THERE)
+    code, out, err = cli("verify", "v0:n7", "--sanitize", *THERE)
     assert code == 4 and "compute-sanitizer has 4 findings" in err
     assert "at kernels/double/v0_plain.cu:11 in scale" in out
     assert "if (i < n) y[i] = 2 * x[i];" in out
@@ -176,12 +176,12 @@ def test_with_all_a_version_that_cannot_do_the_problem_is_passed_over(
 ) -> None:
     needs = 'requires = "n % 8 == 0"\nrequires_why = "vectors of eight"\n[[launch]]'
     project_file("v0_plain.cu", "[[launch]]", needs)
-    code, out, err = cli("verify", "--all", "--problem", "n7", *THERE)
+    code, out, err = cli("verify", "double:n7", *THERE)
     assert code == 0 and out.splitlines()[2].split()[:3] == ["library", "n7", "ok"]
     assert "v0: skipped: " in err and "vectors of eight" in err
-    code, _, err = cli("verify", "v0", "--problem", "n7", *THERE)
+    code, _, err = cli("verify", "v0:n7", *THERE)
     assert code == 2 and "vectors of eight" in err
-    code, _, err = cli("verify", "--all", "--problem", "n77", *THERE)
+    code, _, err = cli("verify", "double:n77", *THERE)
     assert code == 2 and "Did you mean" in err and "skipped" not in err
 
 

@@ -18,6 +18,14 @@ SEEN = [
     ("==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other "
      "tool (like DCGM) is concurrently collecting profiling data.",
      "missing", "another program", "dcgmi profile --pause"),
+    ("==ERROR== Profiling is not supported on device 0 as it uses the Windows Subsystem for Linux "
+     "(WSL).", "missing", "driver of Windows", "WSL 2"),
+    ("CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "missing", "closed", "enable_prof"),
+    ("CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED", "missing", "closed", "as large as"),
+    ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "closed", "has to be off"),
+    ("bash: line 1: ncu: command not found", "missing", "not found here", "on PATH"),
+    ("./app: error while loading shared libraries: libcudart.so.12: cannot open shared object "
+     "file: No such file or directory", "missing", "not found here", "ldd"),
     ("==616== Warning: The user does not have permission to profile on the target device. See: "
      "https://developer.nvidia.com/NVSOLN1000", "denied", "administrators", ""),
     ("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "denied", "administrators", ""),
@@ -34,7 +42,7 @@ SEEN = [
     ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible "
      "driver library is loaded.", "missing", "no driver library", "nvidia-smi"),
     ("==WARNING== Failed to load Nsight Compute CUDA modules.",
-     "missing", "does not know", "newer"),
+     "missing", "does not know", "nvidia-smi"),
     ("==ERROR== Cuda driver is not compatible with Nsight Compute.",
      "missing", "not compatible", "newer driver, or an older ncu"),
     ("==ERROR== Profiling is not supported on device 0.", "missing", "does not support", "Turing"),
@@ -112,6 +120,17 @@ def test_the_cause_stands_before_what_follows_from_it() -> None:
     error = known_fault(log)
     assert isinstance(error, MissingError) and "could not set up the counters" in error.message
     assert "gemv2N_kernel" in error.message
+
+
+def test_a_traceback_stands_before_what_follows_from_it() -> None:
+    stack = 'Traceback (most recent call last):\n  File "x.py", line 3, in <module>\n'
+    follows = "==ERROR== The application returned an error code (1).\n"
+    said = explain(f"{stack}ValueError: bad\n{follows}==WARNING== No kernels were profiled.\n")
+    assert said[0].line == "Traceback: ValueError: bad" and len(said) == 3
+    (only,) = explain(f"{stack}FileNotFoundError: No such file or directory: 'ncu'\n")
+    assert only.fault and "not found here" in only.fault.what
+    (only,) = explain(f"==ERROR== UnknownError\n{stack}subprocess.CalledProcessError: 'ncu' …\n")
+    assert only.fault and "without a name" in only.fault.what
 
 
 def test_a_programs_own_words_are_not_taken_for_ncus() -> None:

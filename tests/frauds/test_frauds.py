@@ -98,3 +98,40 @@ def test_the_table_is_whole() -> None:
         assert len(row.keys() & {"said", "test", "escapes"}) == 1, row["kind"]
         file, _, name = row.get("test", "tests/frauds/test_frauds.py::test_the").partition("::")
         assert f"def {name}" in (REPO / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.nvcc
+@pytest.mark.skipif(not compilers.available(), reason="no CUDA compiler here")
+@pytest.mark.parametrize("rows", ['problem["n"]', 'problem["n"] + rng.integers(1, 99)', "fixed"])
+def test_a_second_run_has_other_inputs_or_is_told_to_have_none(tmp_path: Path, rows: str) -> None:
+    project = made(tmp_path)
+    folder = project.kernels / "sums"
+    kept = next(at for at, row in enumerate(ROWS, 1) if "second run" in row.get("said", ""))
+    for path in folder.glob("*.cu"):
+        if path.stem not in (f"v{kept}0", f"v{kept}1"):
+            path.unlink()
+    drawn = 'rng.standard_normal((problem["n"], 64)'
+    other = drawn.replace('problem["n"]', rows)
+    if rows == "fixed":
+        other = drawn.replace("rng", '__import__("numpy").random.default_rng(5)')
+    study = folder / "study.py"
+    study.write_text(
+        study.read_text()
+        .replace(drawn, other)
+        .replace("sum(axis=1)", "sum(axis=1)[:SIZE]")
+        .replace("SIZE", '_problem["n"]')
+    )
+    engine = EmulatorEngine(project, RunOptions(seed=SEED))
+    experiment = Experiment(project, load_study(project, "sums"), engine)
+    subjects = [
+        experiment.subject(v, p)
+        for v in experiment.study.versions.values()
+        for p in experiment.study.problems.values()
+    ]
+    verdicts = experiment.verify(subjects)
+    refused = [bool(each.error) for each in verdicts if each.check is not None]
+    assert any(refused) is (rows != "fixed")
+    assert all(each.check.fixed for each in verdicts if each.check and not each.error) is (
+        rows == "fixed"
+    )

@@ -64,9 +64,9 @@ def test_a_version_can_be_named_by_its_file(project: Path, text: str) -> None:
         (
             "v3",
             Selection(problem="n64"),
-            ("no profile", "n1024 on h200", "--problem n64"),
+            ("no profile of demo/v3:n64", "n1024 on h200"),
         ),
-        ("v3", Selection(device="h100"), ("--device h100", "h200")),
+        ("v3", Selection(device="h100"), ("demo/v3@h100", "h200")),
         ("v3", Selection(engine="emulator"), ("--engine emulator", "(ncu)")),
         ("v0", Selection(), ("no profile of demo/v0", "v2, v3", "workbench profile demo/v0")),
         ("v3::kernel", Selection(), ("no version",)),
@@ -101,7 +101,7 @@ def test_a_device_may_be_named_with_the_version_by_the_beginning_of_its_name(
     assert [target.profile.device.name for target in pair] == [H200.name, other.name]
     assert [target.label for target in pair] == ["v3@h200", "v3@h100"]
     assert resolve("v3", Selection(device="h100")).profile.device.slug == other.slug
-    with pytest.raises(UsageError, match="no profile of demo/v3 is recorded for --device h10"):
+    with pytest.raises(UsageError, match="no profile of demo/v3@h10 is recorded"):
         resolve("v3@h10")
     with pytest.raises(UsageError, match="`v3@` names no device"):
         resolve("v3@")

@@ -35,7 +35,7 @@ VIEWS = (
     "report",
     "report --single-file v3 --out page.html",
     "report --single-file demo --out ladder.html",
-    "sweep --recorded --problem n1024",
+    "sweep demo:n1024 --recorded",
     "new v4",
 )
 
@@ -89,13 +89,13 @@ def test_the_dry_run_of_a_profile_runs_nothing(
     assert not (project.root / "ran").exists()
     project.facts("demo").unlink()
     run("profile v3 --dry-run --arch sm_90")
-    assert "verify --all --study demo" in capsys.readouterr().err
+    assert "verify demo" in capsys.readouterr().err
     assert not (project.root / "ran").exists()
 
 
 def test_what_is_run_on_purpose_is_kept(project: Project) -> None:
     project.facts("demo").unlink()
-    run("verify v3 --problem no_such")  # ends before anything but study.py has run
+    run("verify v3:no_such")  # ends before anything but study.py has run
     assert (project.root / "ran").exists()
     assert view_study(project, "demo").note == ""
 

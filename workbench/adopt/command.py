@@ -9,12 +9,7 @@ import click
 from workbench import units
 from workbench.adopt.importing import Import, keep_report
 from workbench.analysis.compare import remarks
-from workbench.commands.options import (
-    device_option,
-    problem_option,
-    study_option,
-    version_option,
-)
+from workbench.commands.options import folded, moved_options, version_option
 from workbench.model import Profile
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection, apart
@@ -24,20 +19,16 @@ from workbench.views.text.safe_output import say
 @click.command("import")
 @click.argument("report")
 @click.argument("target", default="", metavar="[AS]")
-@study_option
+@folded("where", Selection, *moved_options)
 @version_option
-@problem_option
 @click.option("--kernel", metavar="NAME", help="Keep only this kernel's launches (default: all).")
-@device_option
 @click.option("--force", is_flag=True, help="Replace a profile that is already recorded.")
 def command(
     report: str,
     target: str,
-    study: str | None,
+    where: Selection,
     version: str | None,
-    problem: str | None,
     kernel: str | None,
-    device: str | None,
     force: bool,
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
@@ -50,12 +41,11 @@ def command(
     network addresses are removed from the copy that is kept.
     """
     session = CoreSession()
-    name, where = apart(target, Selection(problem=problem, device=device))
+    name, where = apart(target, where)
     if "/" in name or re.match(r"v\d", name):
         version = name
-    wish = Import(
-        report, version, study if version else name or study, where.problem, kernel, where.device
-    )
+    study = where.study if version else name or where.study
+    wish = Import(report, version, study, where.problem, kernel, where.device)
     kept = keep_report(session, wish, force=force)
     for path in kept.written:
         say(f"wrote {path}")

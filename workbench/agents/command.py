@@ -40,7 +40,7 @@ def command(allow: tuple[str, ...], folder: Path | None) -> None:
         raise MissingError(
             "the MCP SDK is not installed",
             "In workbench's checkout: pip install '.[mcp]', or pip install mcp. Without it, every "
-            "command has --format json, and `workbench schema` its schema.",
+            "command has --format json, and `workbench docs schema` its schema.",
         )
     from workbench.agents.server import serve  # needs the SDK
 

@@ -26,8 +26,7 @@ PERMITS: tuple[Permit, ...] = get_args(Permit)
 def read_permits(given: Iterable[str]) -> frozenset[Permit]:
     """The permits of ``--allow verify,write``, given once or several times.
 
-    Raises:
-        UsageError: there is no such one, or ``python`` without ``write``.
+    Raises UsageError: there is no such one, or ``python`` without ``write``.
     """
     found: set[Permit] = set()
     for word in (part.strip() for text in given for part in text.split(",")):
@@ -113,8 +112,7 @@ class Fence:
     def hold(self) -> None:
         """Make sure that no link in what is read of the project leads out of it.
 
-        Raises:
-            DataError: one does.
+        Raises DataError: one does.
         """
         for top in self._folders:
             for path in _links(str(top)):

@@ -106,7 +106,7 @@ def command(
     expectations left to you. A program of --from-cu runs with your rights.
     """
     arguments: tuple[str, ...] = click.get_current_context().obj["program"]
-    if version and not (study or "/" in version or re.match(r"v\d", version)):
+    if version and not study and re.fullmatch(r"(?![a-zA-Z]\d)[a-zA-Z]\w*", version):
         study, version = version, None
     begins = file is not None or example  # and what it makes may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
@@ -224,7 +224,7 @@ def _start_version(
     if source.image:
         say(f"wrote {path}, the source of {source.id} as it was found when that was lifted")
         if why := compiles(project, loaded.version(new_id)):
-            say(f"It does not compile here as it stands: {why}")
+            say(f"It does not compile here: {why}")
     else:
         say(f"wrote {path}, {copied}")
     say("Next:")

@@ -91,8 +91,11 @@ class Editing:
             words = _("initializationOptions cannot be read, and none of them holds: {error}")
             self._say(types.MessageType.Error, words.format(error=told(str(error))))
 
-    async def opened(self, uri: str) -> None:
+    async def opened(
+        self, given: types.DidOpenTextDocumentParams | types.DidSaveTextDocumentParams
+    ) -> None:
         """Say what is wrong with a file by what is recorded."""
+        uri = given.text_document.uri
         self._faults.pop(uri, None)
         self._told.pop(uri, None)
         found = await self.aside(self._of, uri, lambda file: file.faults())
@@ -137,9 +140,9 @@ class Editing:
         text = "\n\n".join([*parts, f"*{visible('; '.join(origin))}*"])
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
-    def lenses(self, uri: str) -> list[types.CodeLens]:
+    def lenses(self, given: types.CodeLensParams) -> list[types.CodeLens]:
         """Lenses above a version's kernel: text, and commands for the client."""
-        out = []
+        out, uri = [], given.text_document.uri
         for head in self._of(uri, lambda file: file.heads(self._text(uri))) or ():
             at = types.Range(*[types.Position(head.line - 1, 0)] * 2)
             out.append(types.CodeLens(at, types.Command(visible(head.words), "")))
@@ -150,9 +153,10 @@ class Editing:
 
     # --- a trial -----------------------------------------------------------------------------
 
-    async def saved(self, uri: str) -> None:
+    async def saved(self, given: types.DidSaveTextDocumentParams) -> None:
         """Try a version as it is now, where the client asked for that; a trial before it ends."""
-        await self.opened(uri)
+        uri = given.text_document.uri
+        await self.opened(given)
         if self._wishes.verify != "onSave":
             return
         if uri in self._trials:
@@ -295,26 +299,20 @@ def server_of(*, chosen: bool = False) -> LanguageServer:
     server = LanguageServer("workbench", __version__)
     desk = Editing(server, chosen=chosen)
 
-    async def opened(given: types.DidOpenTextDocumentParams) -> None:
-        await desk.opened(given.text_document.uri)
+    def later(work: Callable[..., Awaitable[_T]], *first: object) -> Callable[[Any], Awaitable[_T]]:
+        async def answer(given: Any) -> _T:
+            return await work(*first, given)
 
-    async def saved(given: types.DidSaveTextDocumentParams) -> None:
-        await desk.saved(given.text_document.uri)
-
-    def beside(answer: Callable[[Any], _T]) -> Callable[[Any], Awaitable[_T]]:
-        async def answered(given: Any) -> _T:
-            return await desk.aside(answer, given)
-
-        return answered
+        return answer
 
     answers: dict[str, Callable[[Any], Any]] = {
         types.INITIALIZE: lambda given: desk.begin(given),
-        types.TEXT_DOCUMENT_DID_OPEN: opened,
-        types.TEXT_DOCUMENT_DID_SAVE: saved,
+        types.TEXT_DOCUMENT_DID_OPEN: later(desk.opened),
+        types.TEXT_DOCUMENT_DID_SAVE: later(desk.saved),
         types.TEXT_DOCUMENT_DID_CLOSE: lambda given: desk.closed(given.text_document.uri),
-        types.TEXT_DOCUMENT_INLAY_HINT: beside(desk.hints),
-        types.TEXT_DOCUMENT_HOVER: beside(desk.hover),
-        types.TEXT_DOCUMENT_CODE_LENS: beside(lambda given: desk.lenses(given.text_document.uri)),
+        types.TEXT_DOCUMENT_INLAY_HINT: later(desk.aside, desk.hints),
+        types.TEXT_DOCUMENT_HOVER: later(desk.aside, desk.hover),
+        types.TEXT_DOCUMENT_CODE_LENS: later(desk.aside, desk.lenses),
         types.SHUTDOWN: lambda _: desk.end(),
     }
     for name, answer in answers.items():

@@ -188,7 +188,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                 if not _claimed(job):
                     answers.add(Result(task=job.task, elsewhere=True))
                     continue
-                answers.keep()  # so that whoever reads them knows which job is at work
+                answers.keep()  # so that a reader knows which job is at work
                 begin = time.perf_counter()
                 if begin - ended > _RESTED_S:
                     field.settled = False  # its clocks may have gone down
@@ -328,6 +328,8 @@ def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -
         check = run.again()
         if not check.ok:
             return _checked(result, job, check, str(run.bench.seed))
+        kept = msgspec.structs.replace(result.check, fixed=check.fixed) if result.check else None
+        result = msgspec.structs.replace(result, check=kept)
         if run.prepared:
             message = (
                 f"{job.executable.version} reads its inputs in prepare(), which is not timed: "

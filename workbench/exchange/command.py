@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from workbench.commands.options import (
-    device_option,
-    folded,
-    problem_option,
-    speak_for,
-    study_option,
-    version_option,
-)
+from workbench.commands.options import folded, moved_options, speak_for, version_option
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
 from workbench.exchange.written import write_csv, write_parquet
@@ -35,27 +28,19 @@ if TYPE_CHECKING:
 
 def _filters(target: str, **given: Unpack[Filters]) -> Filters:
     name, where = apart(target, Selection(problem=given["problem"], device=given["device"]))
-    study, slash, version = name.rpartition("/")
-    if not slash and re.match(r"v\d", name) is None:
-        study, version = name, ""
-    return {
-        **given,
-        "study": study or given["study"],
-        "version": version or given["version"],
-        "problem": where.problem,
-        "device": where.device and device_slug(where.device),
-    }
+    study, _, version = name.rpartition("/") if re.search(r"/|^v\d", name) else (name, "", "")
+    own: Filters = {"study": study or given["study"], "version": version or given["version"]}
+    device = where.device and device_slug(where.device)
+    return {**given, **own, "problem": where.problem, "device": device}
 
 
 _where_options = folded(
     "where",
     _filters,
     click.argument("target", default="", metavar="[STUDY][/VERSION][:PROBLEM][@DEVICE]"),
-    study_option,
+    *moved_options,
     version_option,
-    problem_option,
     click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only this engine."),
-    device_option,
 )
 
 

@@ -88,10 +88,6 @@ class Baselines:
         self.root = root
         self.name = name
 
-    def path(self, timing: Timing) -> Path:
-        """The file for the runs of a timing's version, problem and device."""
-        return self.root / self._file(timing)
-
     def _file(self, timing: Timing) -> str:
         parts = (
             self.name,
@@ -109,7 +105,7 @@ class Baselines:
             DataError: the file is damaged, or of a newer workbench.
             MissingError: it may not be read.
         """
-        path = self.path(timing)
+        path = self.root / self._file(timing)
         try:
             data = read_regular(path, FACTS)
         except FileNotFoundError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
 from workbench.gate import judging as gates
 from workbench.gate import shown as check
+from workbench.gate.claims import Claim, Ruling, rule
 from workbench.gate.judging import Keeping, Past
 from workbench.gate.rules import overall
 from workbench.project import find_project
@@ -35,14 +37,21 @@ from workbench.views.text.markdown import step_markdown
 from workbench.views.text.safe_output import say, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from workbench.engines import RunOptions
+    from workbench.session.measuring import Verified
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 
 
-def _keeping(run_name: str, **given: Any) -> Keeping:
-    return Keeping(run=run_name, **given)
+def _factor(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    """``1.2x`` as a number."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*[x×]?\s*", text)
+    if match is None:
+        raise UsageError(f"--at-least {text}: not a factor", "Write it as 1.2x.")
+    return float(match[1])
 
 
 @click.command()
@@ -70,7 +79,7 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
 )
 @folded(
     "keeping",
-    _keeping,
+    Keeping,
     click.option("--keep", is_flag=True, help="Add runs that do not fail to the baseline."),
     click.option(
         "--accept",
@@ -84,6 +93,24 @@ def _keeping(run_name: str, **given: Any) -> Keeping:
         default="",
         metavar="NAME",
         help="Name of the runs to keep; one of the same name is replaced (default: their time).",
+    ),
+)
+@folded(
+    "claim",
+    Claim,
+    click.option(
+        "--claim",
+        "version",
+        default="",
+        metavar="VERSION",
+        help="Judge a claimed speed-up: accepted, refused or not judged.",
+    ),
+    click.option("--over", default="", metavar="VERSION", help="What --claim is faster than."),
+    click.option(
+        "--at-least", default="1x", metavar="1.2x", callback=_factor, help="By what --claim is."
+    ),
+    click.option(
+        "--again", is_flag=True, help="Verify both of --claim now, in turns where a GPU is."
     ),
 )
 @selection_options
@@ -118,6 +145,7 @@ def command(
     against: str,
     baseline: str,
     keeping: Keeping,
+    claim: Claim,
     selection: Selection,
     force: bool,
     timed: bool,
@@ -134,41 +162,59 @@ def command(
     --baseline versions are checked against their own past. The exit code is 1 if a gate fails and
     6 if one cannot be judged. The rules are in [tool.workbench.check].
     """
+    session = CoreSession(listener=Progress())
+    versions, selection = of_one_problem(versions, selection)
+    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
+        name, selection = apart(versions[0], selection)
+        versions, selection = (), replace(selection, study=name)
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
         raise UsageError(
             "--against and --baseline are separate gates", "Run the command once for each."
         )
+    claimed = bool(claim.version or claim.over)
+    if claimed and (versions or all_ or against or baseline):
+        raise UsageError("--claim is judged alone", "Run the command once for each.")
     if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
     for kind, __ in files:
         speak_for(kind)
-    session = CoreSession(listener=Progress())
     rules = gates.rules_of(session, timed=timed)
-    versions, selection = of_one_problem(versions, selection)
-    if len(versions) == 1 and session.is_study(apart(versions[0])[0]):
-        name, selection = apart(versions[0], selection)
-        versions, selection = (), replace(selection, study=name)
     asked = gates.Asked(versions, selection, rules, every=all_)
-    if against:
+    past: Past
+    if claimed:
+        past = rule(session, claim, asked, run)
+    elif against:
         past = gates.against(session, asked, against, run, accept=keeping.accept)
     elif baseline:
         past = gates.beside_baseline(session, asked, baseline, keeping)
     else:
         past = gates.of_recorded(session, asked, force=force)
-    for kind, path in files:
-        whole = path.absolute()
-        replace_file(whole.parent, whole.name, _text(past, kind).encode())
+    _write_also(past, files)
     if format_ == "table":
-        print_view(check.check_view(past.gates, passed=passed))
+        print_view(check.check_view(past.gates, passed=passed, head=_head(past)))
     else:
         write(_text(past, format_), commands=format_ == "github")
     if not past.gates:
         study = selection.study or session.project.default_study
         say(f"  hint: {_nothing(study, against or baseline)}", err=True)
     sys.exit(_EXIT[overall(past.gates)])
+
+
+def write_verdicts(found: Verified, also: tuple[str, ...]) -> None:
+    """Write the results of `verify` in the formats that ``FORMAT=FILE`` names."""
+    _write_also(gates.Past(gates=tuple(gates.gates_of_verified(found))), map(_target, also))
+
+
+def _write_also(past: Past, files: Iterable[tuple[str, Path]]) -> None:
+    for kind, path in files:
+        if path == Path("-"):
+            write(_text(past, kind), commands=kind == "github")
+        else:
+            whole = path.absolute()
+            replace_file(whole.parent, whole.name, _text(past, kind).encode())
 
 
 def _nothing(name: str, past: str) -> str:
@@ -196,13 +242,18 @@ def _target(text: str) -> tuple[str, Path]:
 
 def _text(past: Past, kind: str) -> str:
     if kind == "json":
-        return dumps(check.check_document(past.gates, past.turns))
+        ruling = past if isinstance(past, Ruling) else None
+        return dumps(check.check_document(past.gates, past.turns, ruling))
     if kind == "markdown":
         steps = [step_markdown(*each, explain(*each)) for each in past.counted]
-        return check.gates_markdown(past.gates, steps)
+        return check.gates_markdown(past.gates, steps, _head(past))
     if kind == "junit":
         return check.junit(past.gates)
     return check.github(past.gates, _below_workspace())
+
+
+def _head(past: Past) -> str:
+    return past.head if isinstance(past, Ruling) else ""
 
 
 def _below_workspace() -> str:

@@ -35,10 +35,11 @@ _ALIKE = 0.5
 
 
 class Before(NamedTuple):
-    """The earlier state: its project, and what it is called (``1a2b3c4``)."""
+    """The earlier state: its project, its name (``1a2b3c4``), and studies that changed since."""
 
     project: Project
     label: str
+    restudied: Sequence[str] = ()
 
 
 class Edited(NamedTuple):

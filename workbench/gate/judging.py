@@ -48,6 +48,7 @@ from workbench.model import Record, Timing
 from workbench.project import PRIVATE, Project, find_project
 from workbench.revisions import commit_of, repository, worktree
 from workbench.session.captures import captures
+from workbench.session.measuring import Verified as VerifiedVersions
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
 from workbench.session.workspace import Selection, Workspace, is_program, is_report
@@ -61,7 +62,7 @@ from workbench.study.folder import (
     study_names,
     view_study,
 )
-from workbench.study.sources import local_sources, read_source
+from workbench.study.sources import load_versions, local_sources, read_source
 
 
 class Keeping(NamedTuple):
@@ -69,7 +70,7 @@ class Keeping(NamedTuple):
 
     keep: bool
     accept: bool
-    run: str
+    run_name: str
 
 
 class Asked(Record, frozen=True):
@@ -105,8 +106,7 @@ class Past(Record, frozen=True):
 def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
     """Read the project's rules (``[tool.workbench.check]``); captures need no project.
 
-    Raises:
-        UsageError: rules that cannot be read.
+    Raises UsageError: rules that cannot be read.
     """
     project = find_project(place.start)
     settings = project.settings if project is not None else {}
@@ -142,8 +142,7 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
             )
     if len(targets) == 2:
         return Past(gates=tuple(_of_step(place, (targets[0], targets[1]), asked, force)))
-    each = partial(_of_study, place, force=force)
-    return _of_each_study(place, asked, each)
+    return _of_each_study(place, asked, partial(_of_study, place, force=force))
 
 
 def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Past]) -> Past:
@@ -151,8 +150,7 @@ def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Pas
     where = asked.selection
     if asked.names or where.study or place.project.default_study:
         return judged(asked)
-    studies = study_names(place.project)
-    if not studies:
+    if not (studies := study_names(place.project)):
         return judged(asked)  # it says that there is none
     return _joined(
         [judged(replace(asked, selection=replace(where, study=study))) for study in studies]
@@ -275,6 +273,10 @@ def against(
         if not accept:
             rules = replace(read_rules(before.project.settings), timed=rules.timed)
         gates = [] if rules == asked.rules else [_limits(project, before, asked.rules, rules)]
+        changed = [
+            x for x in study_names(project) if _judge(project, x) != _judge(before.project, x)
+        ]
+        before = before._replace(restudied=changed)
         judged = partial(_against, place, before=before, run=run, accept=accept)
         asked = replace(asked, rules=rules)
         if asked.names or study:
@@ -312,8 +314,7 @@ def _against(
         return Past(gates=(_placed(gate),))
     changed = changes(project, study, before)
     found = {each.version.id: each for each in changed.edited}
-    restudied = _judge(project, study) != _judge(before.project, study)
-    gates = [] if accept else _loosened(study, before, restudied)
+    gates = [] if accept else _loosened(study, before)
     if not asked.names:
         gates += _unread(study, changed.broken, "fail")
         gates += _unread(study, study.broken.keys() - set(changed.broken))
@@ -324,25 +325,22 @@ def _against(
     for one in (found[version.id] for version in versions if version.id in found):
         if one.old is not None and (asked.names or asked.every or not one.same):
             pairs.append((one.old, one.version))
-        elif one.old is None or restudied:
+        elif one.old is None or study.name in before.restudied:
             alone.append(one)
         else:
-            word = f"the same sources as at {before.label}"
-            gates.append(_gate(one.version, "pass", word))
+            gates.append(_gate(one.version, "pass", f"the same sources as at {before.label}"))
     turns: list[Turns] = []
     counted: list[BothCounted] = []
     if pairs or alone:
         wish = selection.engine or ("auto" if rules.timed else "emulator")
         engine = choose(wish, project, run, place.say)
-        place.say(
-            engine.profile_line if not engine.times else "engine: the GPU, both states in turns"
-        )
+        place.say("engine: the GPU, both states in turns" if engine.times else engine.profile_line)
         for one in alone:
             outcome = verified(engine, study, one.version, selection.problem)
             gates += _judged_alone(one, outcome, before)
         engines = (choose(engine.name, before.project, run, place.say), engine)
         for version, measured in measure(engines, study, pairs, before, selection.problem):
-            for gate in _judged(version, measured, rules):
+            for gate in gates_of(version, measured, rules):
                 gates.append(_at_change(gate, found[version.id], project, before))
             if isinstance(measured, Turns):
                 turns.append(measured)
@@ -351,17 +349,18 @@ def _against(
     return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
 
 
-def _judge(project: Project, study: Study) -> list[str]:
+def _judge(project: Project, study: str) -> list[str]:
     """The Python of a study but for its versions, without comments and layout."""
-    known = {project.root / each.path for each in study.versions.values()}
-    found = []
-    for path in sorted((project.kernels / study.name).rglob("*.py")):
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+    found, folder = [], project.kernels / study
+    sound = load_versions(project, study).sound.values() if folder.is_dir() else ()
+    known = {project.root / each.path for each in sound}
+    for path in sorted(folder.rglob("*.py")):
+        with contextlib.suppress(UsageError, SyntaxError, ValueError, RecursionError):
             found += [] if path in known else [ast.dump(ast.parse(read_source(path)))]
     return found
 
 
-def _loosened(study: Study, before: Before, restudied: bool) -> list[Gate]:
+def _loosened(study: Study, before: Before) -> list[Gate]:
     """The gate of a study whose tolerances, problems or `study.py` are others than they were."""
     if study.name not in study_names(before.project):
         return []
@@ -383,7 +382,7 @@ def _loosened(study: Study, before: Before, restudied: bool) -> list[Gate]:
         for word in ("baseline", "requires")
         if name in old.versions and getattr(each, word) != getattr(old.versions[name], word)
     ]
-    if not said and not restudied:
+    if not said and study.name not in before.restudied:
         return []
     text = _("limits are others than at {before} ({said}); --accept takes them")
     text = text.format(before=before.label, said=", ".join(said or ["study.py"]))
@@ -414,8 +413,7 @@ def _at_change(gate: Gate, edited: Edited, project: Project, before: Before) -> 
 def _before(project: Project, where: str, say: Callable[[str], None]) -> Iterator[Before]:
     """The project as it was: a folder, or else where it lies in a worktree of a revision.
 
-    Raises:
-        UsageError: no such folder or revision, or no project in it.
+    Raises UsageError: no such folder or revision, or no project in it.
     """
     if Path(where).is_dir():
         yield Before(_project(Path(where), where), Path(where).resolve().name)
@@ -444,9 +442,8 @@ def _gate(version: Version, status: Status, text: str) -> Gate:
 def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gate]:
     """The gates of a version that nothing earlier stands beside: whether it is right."""
     version = edited.version
-    found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
-    if errors := {each.message: each for each in found if each}:
-        return [gate for each in errors.values() for gate in _judged(version, each, Rules())]
+    if errors := wrong(version, outcome):
+        return errors
     assert not isinstance(outcome, WorkbenchError)
     names = ", ".join(each.problem.name for each in outcome)
     word = _("new since {before}, right on {names}; `workbench check` compares it with its parent")
@@ -455,13 +452,32 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
     return [_gate(version, "pass", word.format(before=before.label, names=names))]
 
 
-def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
+def gates_of_verified(found: VerifiedVersions) -> list[Gate]:
+    """The gates of what `verify` found, one of each version on each problem."""
+    gates = _unread(found.study, found.broken, "fail")
+    for (version, problem), judged in found.pairs:
+        text = _("right on {names}").format(names=problem.name)
+        error = judged.error
+        own = gates_of(version, error, Rules()) if error else [_gate(version, "pass", text)]
+        gates += [replace(each, kind="result", name=problem.name) for each in own]
+    return gates
+
+
+def wrong(version: Version, outcome: Verified) -> list[Gate]:
+    """The gates of what is wrong with a version that was verified, and of what was not judged."""
+    found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
+    errors = {each.message: each for each in found if each}
+    return [gate for each in errors.values() for gate in gates_of(version, each, Rules())]
+
+
+def gates_of(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
+    """The gates of a version that was measured or counted beside another state or version."""
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, WorkbenchError):
         said = "\n".join(filter(None, (outcome.message, outcome.hint)))
         gate = _placed(_gate(version, "inconclusive", said))
-        wrong = isinstance(outcome, KernelError) or (isinstance(outcome, UsageError) and gate.line)
-        return [replace(gate, status="fail") if wrong else gate]
+        fails = isinstance(outcome, KernelError) or (isinstance(outcome, UsageError) and gate.line)
+        return [replace(gate, status="fail") if fails else gate]
     if not isinstance(outcome, BothCounted):
         return [turns_gate(outcome, rules, label=label, file=file)]
     counted = replace(rules, require_expectations=False)
@@ -489,35 +505,30 @@ def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Kee
     store, kept = Store.of(project), Baselines(project.root / PRIVATE / "baselines", baseline)
     if not asked.names and not store.timings(study=study.name):
         return Past(gates=())
-    wish = replace(selection, problem=study.problem(selection.problem).name)
+    problem = study.problem(selection.problem).name
+    slug = device_slug(selection.device) if selection.device else None
     found = {
-        version.id: _of_device(store, study.name, version.id, wish)
+        version.id: store.timings(
+            study=study.name, version=version.id, problem=problem, device=slug
+        )
         for version in versions
         if asked.names or not version.baseline
     }
-    newest = max((each for times in found.values() for each in times), key=_age, default=None)
+    every = (each for times in found.values() for each in times)
+    newest = max(every, key=lambda each: each.captured, default=None)
     gates: list[Gate] = []
     for version in versions:
         times = found.get(version.id, [])
         if asked.names and not times:
             raise UsageError(
-                f"no time of {study.name}/{version.id} on {wish.problem} is recorded",
-                f"`workbench time {study.name}/{version.id}:{wish.problem}` takes it.",
+                f"no time of {study.name}/{version.id} on {problem} is recorded",
+                f"`workbench time {study.name}/{version.id}:{problem}` takes it.",
             )
         for each in times:
             # One device, as everywhere: the one that a time was taken on last.
             if newest is not None and each.device.slug == newest.device.slug:
                 gates.append(_beside(project, version, each, kept, rules, keeping))
     return Past(gates=tuple(gates))
-
-
-def _of_device(store: Store, study: str, version: str, wish: Selection) -> list[Timing]:
-    slug = device_slug(wish.device) if wish.device else None
-    return store.timings(study=study, version=version, problem=wish.problem, device=slug)
-
-
-def _age(timing: Timing) -> str:
-    return timing.captured
 
 
 def _beside(
@@ -528,7 +539,7 @@ def _beside(
     rules: Rules,
     keeping: Keeping,
 ) -> Gate:
-    run = BaselineRun.of(timing, keeping.run)
+    run = BaselineRun.of(timing, keeping.run_name)
     runs = [each for each in kept.runs(timing) if run.like(each) and not run.again(each)]
     label = f"{version.study}/{version.id}"
     trouble = disturbed(timing)

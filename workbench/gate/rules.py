@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 #: exactly, and a slower kernel mostly has more of.
 COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
 
-Kind = Literal["expectation", "regression", "limit", "comparable"]
+Kind = Literal["expectation", "regression", "limit", "comparable", "result", "claim"]
 _STATUS: dict[Verdict, Status] = {
     "confirmed": "pass",
     "refuted": "fail",
@@ -112,8 +112,7 @@ class Gate(Record, frozen=True):
 def read_rules(settings: Mapping[str, object]) -> Rules:
     """Rules from the project's settings (the ``[tool.workbench]`` table).
 
-    Raises:
-        UsageError: an unknown key, a counter that the catalog lacks, a wrong value.
+    Raises UsageError: an unknown key, a counter that the catalog lacks, a wrong value.
     """
     table = settings.get("check", {})
     if not isinstance(table, dict):
@@ -143,9 +142,8 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
             _("Correct it in [tool.workbench.check]."),
         )
     allowed = _table(table, "counters")
-    bounds = _table(table, "limits")
     limits: dict[str, tuple[str, float]] = {}
-    for name, text in bounds.items():
+    for name, text in _table(table, "limits").items():
         match = _LIMIT.fullmatch(str(text))
         if match is None:
             raise UsageError(

@@ -137,8 +137,7 @@ def answered(
 ) -> subprocess.CompletedProcess[str]:
     """Output of a program that answers and ends; it runs in an empty folder by default.
 
-    Raises:
-        OSError, TimeoutExpired: it does not run, or not end in time.
+    Raises OSError, TimeoutExpired: it does not run, or not end in time.
     """
     return subprocess.run(
         argv,

@@ -39,7 +39,8 @@ def awaited(work: Callable[[], int]) -> int | None:
             os.kill(child, told.si_signo)
     if os.WIFSIGNALED(state[1]):
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(os.WTERMSIG(state[1]), signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # nobody handles SIGKILL
+            signal.signal(os.WTERMSIG(state[1]), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(state[1]))
     os.set_blocking(ours, False)
     with contextlib.suppress(BlockingIOError):

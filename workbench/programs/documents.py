@@ -40,7 +40,7 @@ class RankFacts(Document, frozen=True):
 
 
 class ProgramSide(Document, frozen=True):
-    """What is said of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``.
+    """Facts of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``.
 
     Of a survey by the emulator every time is null, in each of these documents.
     """
@@ -76,7 +76,7 @@ class RangeRow(Document, frozen=True):
 
 
 class CountedFacts(Document, Counted, frozen=True):
-    """What the emulator counted of launches together: of warps, and of 32-byte sectors."""
+    """The emulator's counts of launches together: of warps, and of 32-byte sectors."""
 
 
 class CountedLine(Document, frozen=True):
@@ -146,7 +146,7 @@ class ClassFate(Document, frozen=True):
 
 
 class KernelFate(Document, frozen=True):
-    """What became of a kernel; null on the side that lacks it."""
+    """The fate of a kernel; null on the side that lacks it."""
 
     kernel: str
     fate: FateName
@@ -184,7 +184,7 @@ class ProgramStep(Document, frozen=True):
 
 
 class PartTime(Document, frozen=True):
-    """What kernels (fills among them), or copies, take of both sides."""
+    """The time of kernels (with fills), or of copies, on both sides."""
 
     old: ProgramTime
     new: ProgramTime
@@ -215,7 +215,7 @@ class ProgramsDocument(Document, frozen=True):
 
 
 class FaultFacts(Document, ProgramFault, frozen=True):
-    """What kernels do wrong at a place."""
+    """A fault of kernels at a place."""
 
 
 class RunDocument(Document, frozen=True):

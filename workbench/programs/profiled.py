@@ -30,12 +30,12 @@ _DOMAIN = "workbench"
 
 
 class ProfiledBlock(ContextDecorator):
-    """What `profiled` gives: a context, or a decorator of a function.
+    """The result of `profiled`: a context, or a decorator of a function.
 
     Attributes:
         name: Of the capture, and of the NVTX range (in the domain ``workbench``).
-        target: What was captured, as `Session.show` gives it; None before the block has ended,
-            where it failed, and in the process that is looked at.
+        target: The capture, as `Session.show` gives it; None before the block has ended, if it
+            failed, and in the profiled process.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,9 +76,9 @@ class ProfiledBlock(ContextDecorator):
 
 
 def _command_line() -> tuple[str, ...]:
-    """What was typed to start this process.
+    """The command line that started this process.
 
-    Raises UsageError: it waits for what is typed next, and nothing can run it again.
+    Raises UsageError: the process is interactive, and cannot be run again.
     """
     if hasattr(builtins, "get_ipython") or hasattr(sys, "ps1") or sys.flags.interactive:
         raise UsageError(

@@ -24,9 +24,9 @@ class Recalled(Record, frozen=True):
 
     @property
     def profile(self) -> Profile:
-        """What was profiled of the kernels that are meant.
+        """The profile of the selected kernels.
 
-        Raises UsageError: nothing was, or not of these.
+        Raises UsageError: none was profiled, or not these.
         """
         if self.detail is None:
             why = next((x.message for x in self.capture.notices), "it was captured without")

@@ -1,4 +1,4 @@
-"""What the core asks of captures (`workbench.session.captures.Captures`)."""
+"""The core's door to captures (`workbench.session.captures.Captures`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def profile_of(place: Workspace, text: str) -> Profile:
-    """What was profiled of the kernels that ``@NAME::KERNEL`` means."""
+    """The profile of the kernels that ``@NAME::KERNEL`` selects."""
     return open_capture(find_shelf(place.start), text).profile
 
 

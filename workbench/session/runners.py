@@ -103,8 +103,7 @@ class Runner(Protocol):
     def devices(self) -> Sequence[str]:
         """Slugs of the GPUs that it measures on, as far as that is known before it does.
 
-        Raises:
-            KernelError, MissingError: there is none.
+        Raises KernelError, MissingError: there is none.
         """
 
     def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:

@@ -40,7 +40,7 @@ class Workspace:
 
     Args:
         start: The folder, or one above which the project lies; None: the current one.
-        listener: Who is told how far reading is; None: nobody.
+        listener: Receives the progress of reading; None: no one.
     """
 
     def __init__(self, start: Path | None = None, listener: Listener | None = None) -> None:
@@ -92,7 +92,7 @@ def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection
     Raises UsageError: nothing behind a mark, or another problem than the selection's.
     """
     head, placed, device = text.partition("@")
-    name, sized, problem = head.partition(":")
+    name, sized, problem = (head, "", "") if "::" in head else head.partition(":")
     for mark, value, what in ((sized, problem, "problem"), (placed, device, "device")):
         if mark and not value:
             raise UsageError(f"`{text}` names no {what}", "Write sgemm/v3:n4096@h200, or v3 alone.")
@@ -115,7 +115,7 @@ def of_one_problem(
             name, own = apart(text, selection)
             name += "".join(text.partition("@")[1:])
             selection = replace(selection, problem=own.problem)
-        names.append(name)
+        names += [name] if name else []  # `:n4096` is of all
     return tuple(names), selection
 
 

@@ -217,16 +217,14 @@ class Store:
     def unfolded(self, path: Path) -> Profile:
         """Read one profile as `load` does, with lines as recorded, which saves a walk over its PTX.
 
-        Raises:
-            MissingError, DataError: as `load`.
+        Raises MissingError, DataError: as `load`.
         """
         return decode(path, Profile)
 
     def totals(self, path: Path) -> Profile:
         """Read one profile without instructions, sources, rules and build, in half of the time.
 
-        Raises:
-            MissingError, DataError: as `load`.
+        Raises MissingError, DataError: as `load`.
         """
         return decode_totals(path)
 
@@ -316,8 +314,7 @@ class Store:
     def save_timing(self, timing: Timing) -> Path:
         """Keep a timing, replacing the earlier one of the same version and problem.
 
-        Raises:
-            UsageError, DataError, MissingError: as `save`.
+        Raises UsageError, DataError, MissingError: as `save`.
         """
         folder = self._folder(timing.device.slug, timing.study, timing.version)
         path = folder / f"{component(timing.problem, 'problem')}.{_TIME}{_SUFFIX}"

@@ -48,7 +48,7 @@ def run(
 
 
 def test_a_report_becomes_a_profile(run: Run, tmp_path: Path) -> None:
-    code, out, _ = run(REPORT, "--study", "sgemm", "--version", "v3", "--problem", "n1024")
+    code, out, _ = run(REPORT, "sgemm/v3:n1024")
     assert code == 0
     assert "kept sgemm/v3 n1024 on NVIDIA H200 (ncu 2025.3.1.0, 2026-11-21T08:09:00Z)" in out
     assert "1 launch: sgemm_v3" in out
@@ -65,14 +65,14 @@ def test_a_report_becomes_a_profile(run: Run, tmp_path: Path) -> None:
 
 
 def test_it_replaces_nothing_unasked(run: Run) -> None:
-    assert run(REPORT, "--version", "v3")[0] == 0
-    code, _, err = run(REPORT, "--version", "v3")
+    assert run(REPORT, "v3")[0] == 0
+    code, _, err = run(REPORT, "v3")
     assert code == 2
     assert "already has a profile of n1024 on h200" in err
     assert "--force" in err
-    assert run(REPORT, "--version", "v3", "--force")[0] == 0
-    assert run(REPORT, "--version", "v3", "--device", "NVIDIA Other")[0] == 0
-    assert run(REPORT, "--version", "sgemm/v3", "--problem", "n4096")[0] == 0
+    assert run(REPORT, "v3", "--force")[0] == 0
+    assert run(REPORT, "v3@NVIDIA Other")[0] == 0
+    assert run(REPORT, "sgemm/v3:n4096")[0] == 0
 
 
 def test_a_source_that_is_the_version_s_is_not_stale(run: Run, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_source_that_is_the_version_s_is_not_stale(run: Run, tmp_path: Path) -
         'grid = ["cdiv(N, 32)", "cdiv(M, 32)"]\nblock = [32, 32]\nargs = ["A", "B", "C", "M"]\n'
         "--- */\n" + text
     )
-    code, out, err = run(REPORT, "--version", "v99")
+    code, out, err = run(REPORT, "v99")
     assert code == 0, err
     assert "stale" not in out
     (entry,) = Store(tmp_path / "profiles").find()
@@ -100,12 +100,12 @@ def test_a_source_that_is_the_version_s_is_not_stale(run: Run, tmp_path: Path) -
 
 def test_kernels_can_be_chosen(run: Run, report: Reports) -> None:
     path = str(report("ladder_focus"))
-    code, out, _ = run(path, "--version", "v3", "--kernel", "sgemm_v3")
+    code, out, _ = run(path, "v3", "--kernel", "sgemm_v3")
     assert code == 0
     assert "1 launch: sgemm_v3" in out
-    code, out, _ = run(f"{path}::sgemm_v2", "--version", "v2")
+    code, out, _ = run(f"{path}::sgemm_v2", "v2")
     assert "1 launch: sgemm_v2" in out
-    code, out, _ = run(path, "--version", "v1", "--problem", "n4096")
+    code, out, _ = run(path, "v1:n4096")
     assert "5 launches: sgemm_v0, sgemm_v1, sgemm_v2, sgemm_v3, sgemm_v4" in out
     assert "note: sgemm_v3 ran with" not in out
 
@@ -123,9 +123,9 @@ def test_a_killed_import_of_a_study_is_made_again(run: Run, tmp_path: Path) -> N
     for number in range(1, 9):
         if (pid := os.fork()) == 0:
             os.replace, left = killed, number
-            os._exit(run(REPORT, "--study", "made")[0])
+            os._exit(run(REPORT, "made")[0])
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        assert run(REPORT, "--study", "made")[0] == (0 if code else 2), number
+        assert run(REPORT, "made")[0] == (0 if code else 2), number
         if not code:
             break
         for folder in (tmp_path / "kernels" / "made", tmp_path / "profiles"):
@@ -135,7 +135,7 @@ def test_a_killed_import_of_a_study_is_made_again(run: Run, tmp_path: Path) -> N
 
 def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) -> None:
     path = str(report("gtx1660s-ncu2021.1-unprofiled-action"))
-    code, _, err = run(path, "--version", "v0", "--kernel", "trace")
+    code, _, err = run(path, "v0", "--kernel", "trace")
     assert code == 5
     assert "trace is listed, but was never measured" in err
 
@@ -143,12 +143,12 @@ def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("none.ncu-rep", "--version", "v3"), 2, "no such report"),
-        ((REPORT, "--version", "v33"), 2, "no version `v33`"),
-        ((REPORT, "--version", "v3", "--problem", "n1025"), 2, "no problem `n1025`"),
+        (("none.ncu-rep", "v3"), 2, "no such report"),
+        ((REPORT, "v33"), 2, "no version `v33`"),
+        ((REPORT, "v3:n1025"), 2, "no problem `n1025`"),
         ((REPORT, "--version", "v3", "--study", "nope"), 2, "no study `nope`"),
-        ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "name different studies"),
-        ((REPORT, "--version", "v3", "--kernel", "softmax"), 2, "no kernel matches 'softmax'"),
+        ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "are of different studies"),
+        ((REPORT, "v3", "--kernel", "softmax"), 2, "no kernel matches 'softmax'"),
         ((REPORT, "--study", "sgemm"), 2, "study `sgemm` already exists"),
         ((REPORT, "--study", "9x"), 2, "cannot be a study's name"),
         ((REPORT, "--problem", "a b"), 2, "cannot be a problem's name"),
@@ -157,8 +157,8 @@ def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) 
             2,
             "holds 5 kernels, and a study is made of one",
         ),
-        (("workbench.toml", "--version", "v3"), 5, "not an Nsight Compute report"),
-        (("kernels", "--version", "v3"), 5, "is a folder"),
+        (("workbench.toml", "v3"), 5, "not an Nsight Compute report"),
+        (("kernels", "v3"), 5, "is a folder"),
     ],
 )
 def test_errors_say_what_and_leave_nothing(
@@ -177,7 +177,7 @@ def test_outside_of_a_project(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as caught:
-        main(["import", REPORT, "--version", "v3"])
+        main(["import", REPORT, "v3"])
     assert caught.value.code == 2
     assert "no workbench project" in capsys.readouterr().err
 
@@ -215,7 +215,7 @@ def test_without_a_version_the_study_is_made_of_the_report(
 def test_a_study_can_be_made_of_one_kernel_of_many(
     run: Run, report: Reports, tmp_path: Path
 ) -> None:
-    code, out, err = run(f"{report('ladder_focus')}::sgemm_v4", "--study", "fast")
+    code, out, err = run(f"{report('ladder_focus')}::sgemm_v4", "fast")
     assert code == 0, err
     assert "wrote kernels/fast/v0_sgemm_v4.cu" in out and "workbench.toml" not in out
     assert "kept fast/v0 captured on" in out and "1 launch: sgemm_v4" in out
@@ -240,11 +240,11 @@ def test_launches_that_are_not_kept_are_said_and_can_be_named(
     found = read_report(Path(REPORT))
     twice = tuple(replace(found.launches[0], index=index) for index in range(2))
     monkeypatch.setattr(importing, "read_report", lambda _: replace(found, launches=twice))
-    code, out, err = run(REPORT, "--study", "one")
+    code, out, err = run(REPORT, "one")
     assert code == 0, err
     assert "Of 2 launches it is the longest" in out
-    assert f"`workbench import {REPORT}::sgemm_v3#1 --study NAME` keeps the first" in out
-    code, out, err = run(f"{REPORT}::sgemm_v3#2", "--study", "two")
+    assert f"`workbench import {REPORT}::sgemm_v3#1 STUDY` keeps the first" in out
+    code, out, err = run(f"{REPORT}::sgemm_v3#2", "two")
     assert code == 0 and "1 launch: sgemm_v3" in out and "Of 2" not in out, err
 
 
@@ -277,7 +277,7 @@ def test_no_launch_is_called_the_longest_where_one_has_no_duration(
     assert len(metrics) < len(launch.metrics)
     bare = replace(found, launches=(untimed, launch))
     monkeypatch.setattr(importing, "read_report", lambda _: bare)
-    code, _, err = run(REPORT, "--study", "made")
+    code, _, err = run(REPORT, "made")
     assert code == 0, err
     text = (tmp_path / "kernels" / "made" / "study.py").read_text()
     assert "longest" not in text and "Of 2 launches it is the first" in " ".join(text.split())
@@ -299,7 +299,7 @@ def test_headers_that_a_report_holds_lie_beside_the_version(
     )
     bare = replace(found, sources=sources)
     monkeypatch.setattr(importing, "read_report", lambda _: bare)
-    code, out, err = run(REPORT, "--study", "made")
+    code, out, err = run(REPORT, "made")
     assert code == 0, err
     made = tmp_path / "kernels" / "made"
     files = {path.relative_to(made).as_posix() for path in made.rglob("*.*")}

@@ -202,7 +202,6 @@ def test_a_report_is_read_where_the_editors_settings_name_it(program: Path) -> N
 
     async def asked(client: Client) -> None:
         client.open("lab/ladder.cu")
-        await client.told("workspace/inlayHint/refresh")
         hints = await client.hints("lab/ladder.cu")
         assert hints and all(each.endswith(" · ladder") for each in hints.values())
         heads = [each["command"]["title"] for each in await client.lenses("lab/ladder.cu")]

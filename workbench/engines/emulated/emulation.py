@@ -338,16 +338,21 @@ def emulate(
     )
 
     def again(other: int) -> Check:
-        fresh = arrays_of(subject, other)
-        if any(fresh.all[name].nbytes != array.nbytes for name, array in arrays.all.items()):
-            fresh, other = arrays_of(subject, seed), seed  # sizes that depend on the seed
-        for name, array in fresh.all.items():
-            memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-        _fill(subject, fresh, memory, module.variables)
+        nonlocal memory
+        fresh, first = arrays_of(subject, other), memory
+        if any(fresh.all[name].shape != array.shape for name, array in arrays.all.items()):
+            memory = memory_of(subject, fresh, module)  # sizes that depend on the seed
+            for name in before.keys() - filled:
+                memory.fill(name, first.read(name).reshape(-1).view(np.uint8))
+        else:
+            for name, array in fresh.all.items():
+                memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            _fill(subject, fresh, memory, module.variables)
         run()
         # The version that gives the right answer is compared with itself, loaded anew.
         judged = replace(subject, answering=subject) if subject.itself else subject
-        return _check(judged, fresh, memory, other, limits)
+        fixed = not overwritten(arrays.inputs, (), (), fresh.inputs.__getitem__)
+        return replace(_check(judged, fresh, memory, other, limits), fixed=fixed)
 
     def explain() -> Suspect | None:
         if sum(each.thread_instructions for each in counts) > _EXPLAINED_BELOW:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from workbench import __version__
 from workbench.analysis.times.noise import lines_by_timing
 from workbench.callers import placed
@@ -239,7 +241,7 @@ class EmulatorEngine(Engine):
             if version in twice:
                 return first, None
             for small in [*self._smaller(subject)][-1:]:
-                with contextlib.suppress(KernelError, InconclusiveError):  # nobody asked for it
+                with contextlib.suppress(KernelError, InconclusiveError):  # an optional check
                     once = self.emulate(small, limit)
                     verified(once, small)
                     subject, done = small, once
@@ -252,7 +254,7 @@ class EmulatorEngine(Engine):
             if done.kept:
                 words += f"\nIt found {', '.join(done.kept)} as the first left it."
             return found, KernelError(words, KEPT)
-        return first, None
+        return first and replace(first, fixed=found.fixed), None
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
         """See `Engine.profile`: what `verify` refuses is refused here.

@@ -130,7 +130,7 @@ class Feed:
 
     @contextlib.contextmanager
     def watched(self, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` now, and again when others come: by whoever brings them."""
+        """Call `look` now, and again when others come."""
         with self._lock:
             self._watcher = look
             look()
@@ -289,8 +289,7 @@ class _Inbox:
 def describe(project: Project, where: Where) -> Device:
     """Describe the device that a worker finds, which behind a launcher only a worker can tell.
 
-    Raises:
-        KernelError, MissingError: the worker does not start, or finds no GPU.
+    Raises KernelError, MissingError: the worker does not start, or finds no GPU.
     """
     nothing = Executable(version="nothing", kind="python", path="")
     job = Job(task="describe", study="no", problem="device", seed=0, executable=nothing)

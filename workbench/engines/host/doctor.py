@@ -86,9 +86,7 @@ def read_log(path: Path) -> list[Explained]:
     try:
         data = read_regular(path, _LOGS)
     except OSError as error:
-        raise DataError(
-            f"cannot read {path}: {error.strerror}", "Check the path and its permissions."
-        ) from error
+        raise DataError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
     return explain(data.decode("utf-8", "replace"))
 
 

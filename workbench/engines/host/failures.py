@@ -22,8 +22,7 @@ from workbench.units import digits3
 def expect_result(job: Job, result: Result | None, finished: Finished, where: Where) -> Result:
     """The result of a job that went well, or the error that says why it did not.
 
-    Raises:
-        KernelError, MissingError, UsageError: by the kind of failure.
+    Raises KernelError, MissingError, UsageError: by the kind of failure.
     """
     if result is not None and result.failure is None:
         return result

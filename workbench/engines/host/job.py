@@ -143,7 +143,8 @@ class Check(Record, frozen=True):
     largest ``|out − ref|`` (None where an output is not a number). `unwritten`
     counts elements that still hold the poison, `strayed` names buffers around
     which the version wrote, and inputs in which it did. `sampled` is 0 where every
-    element was compared.
+    element was compared. `fixed`: another seed gave the same inputs, so that a result kept from
+    the first run would not show.
     """
 
     ok: bool
@@ -157,6 +158,7 @@ class Check(Record, frozen=True):
     far_off: int = 0
     strayed: tuple[str, ...] = ()
     worst: Worst | None = None
+    fixed: bool = False
 
     def verification(self, problem: str, seed: int) -> Verification:
         """The record of a passed check, as it is kept with profiles and times."""

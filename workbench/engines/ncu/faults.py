@@ -96,9 +96,9 @@ def explain(output: str) -> list[Explained]:
     """
     table = _table()
     found: dict[NcuFault | str, Explained] = {}
-    for raw in output.splitlines():
+    for raw in _TRACEBACK.sub("Traceback: ", output).splitlines():
         line = raw.strip()[:_LONGEST]
-        marked = line.startswith(("==ERROR==", "==WARNING==", "==PROF=="))
+        marked = line.startswith(("==ERROR==", "==WARNING==", "==PROF==", "Traceback: "))
         low = line.lower()
         fault = next((x for x in table.fault if any(word in low for word in _lower(x))), None)
         # A program may write anything; only what is ncu's own way of failing counts unmarked.
@@ -110,6 +110,10 @@ def explain(output: str) -> list[Explained]:
     return sorted(found.values(), key=lambda x: order[x.fault] if x.fault else -1)
 
 
+#: Python's words on an error, whose last line says what it was; not that of who started ncu.
+_TRACEBACK = re.compile(
+    r"^Traceback \(.*\):\n(?:[ \t].*\n)*+(?!\S*CalledProcessError)", re.MULTILINE
+)
 #: Characters of a line that are looked at.
 _LONGEST = 400
 
@@ -167,7 +171,7 @@ def fitting(ncu: str, capability: str, driver: str) -> list[str]:
         )
     if newest and out:
         best = newest[-1]
-        out.append(f"of the driver's own age is ncu {best.ncu} (CUDA {best.cuda})")
+        out.append(f"as old as the driver is ncu {best.ncu} (CUDA {best.cuda})")
     return out or [f"ncu {ncu}, compute capability {capability} and driver {driver} fit"]
 
 

@@ -76,16 +76,16 @@ def test_csv_holds_the_frame(store: Store, table: str) -> None:
 
 def test_only_what_is_asked_for(store: Store) -> None:
     store.save(make_profile(version="v9", problem="n64"))
-    text = run("counters", "--problem", "n64", "--metric", "duration", "--metric", "registers")
+    text = run("counters", ":n64", "--metric", "duration", "--metric", "registers")
     back = pd.read_csv(io.StringIO(text))
     assert list(back["counter"]) == ["duration", "registers"] and set(back["version"]) == {"v9"}
-    assert set(pd.read_csv(io.StringIO(run("times", "--version", "v3")))["version"]) == {"v3"}
+    assert set(pd.read_csv(io.StringIO(run("times", "demo/v3")))["version"]) == {"v3"}
 
 
 def test_no_control_characters_in_csv(store: Store) -> None:
     evil = make_profile(version="v9", problem="n64", source_hash="a\x1b[2Jb\u202ec")
     store.save(evil)
-    text = run("launches", "--problem", "n64")
+    text = run("launches", ":n64")
     assert "\x1b" not in text and "a·[2Jb⟨U+202E⟩c" in text
 
 
@@ -115,7 +115,7 @@ def test_what_has_no_meaning_is_refused(store: Store, line: str) -> None:
 
 def test_nothing_that_is_meant_is_said_so(store: Store) -> None:
     with pytest.raises(MissingError, match="nothing that is recorded matches"):
-        run("counters", "--version", "v77", "--out", "x.csv")
+        run("counters", "demo/v77", "--out", "x.csv")
     assert not Path("x.csv").exists()
 
 

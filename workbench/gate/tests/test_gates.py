@@ -36,12 +36,6 @@ def gates(
     return {gate.name: gate for gate in found}
 
 
-def test_faster_step_passes() -> None:
-    found = gates(step())
-    assert set(found) == {"duration"} and found["duration"].status == "pass"
-    assert "310 µs" in found["duration"].message
-
-
 def test_slower_step_fails_beyond_its_interval_only() -> None:
     assert gates(step(200e-6, 210e-6))["duration"].status == "fail"
     # 5% slower with intervals of ±5% is no regression that anybody has seen, and none excluded.
@@ -54,12 +48,6 @@ def test_a_pass_excludes_a_slow_down_of_the_resolution() -> None:
     assert gates(equal)["duration"].status == "pass"
     finer = read_rules({"check": {"resolution": "0.5%"}})
     assert gates(equal, finer)["duration"].status == "inconclusive"
-
-
-def test_allowed_regression_must_be_left_by_the_interval() -> None:
-    rules = read_rules({"check": {"max_regression": "2%"}})
-    assert gates(step(200e-6, 203e-6, width=0.001), rules)["duration"].status == "pass"
-    assert gates(step(200e-6, 206e-6, width=0.001), rules)["duration"].status == "fail"
 
 
 def test_an_allowed_regression_is_one_of_time_not_of_speed() -> None:
@@ -131,27 +119,6 @@ def test_a_gate_that_refuses_what_was_predicted_says_so() -> None:
 def test_required_expectations() -> None:
     rules = read_rules({"check": {"require_expectations": True}})
     assert gates(step(), rules)["expectations"].status == "fail"
-
-
-def test_counters_and_limits() -> None:
-    rules = read_rules(
-        {
-            "check": {
-                "counters": {"shared_wavefronts": "0%"},
-                "limits": {"registers": "<= 29", "theoretical_occupancy": ">= 90%"},
-            }
-        }
-    )
-    found = gates(step(), rules)
-    assert {name: gate.status for name, gate in found.items()} == {
-        "duration": "pass",
-        "shared_wavefronts": "pass",
-        "registers": "fail",
-        "theoretical_occupancy": "pass",
-    }
-    assert "must be <= 29" in found["registers"].message
-    back = compare(padded(make_profile()), make_profile(version="v3"), old_time=None, new_time=None)
-    assert gates(back, rules)["shared_wavefronts"].status == "fail"
 
 
 @pytest.mark.parametrize(

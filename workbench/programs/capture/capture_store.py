@@ -1,4 +1,4 @@
-"""Where captures lie: ``.workbench/captures/NAME/`` of a project, a repository or a folder.
+"""Store captures in ``.workbench/captures/NAME/`` of a project, a repository or a folder.
 
 A capture is two files, replaced together: ``capture.json.zst``, and ``detail.ncu.json.zst``
 where kernels were profiled. A name is one that was given, or that of a Git revision.
@@ -42,7 +42,7 @@ class Shelf:
 
     @property
     def folder(self) -> Path:
-        """Where they lie; it need not exist."""
+        """The folder of all captures' data; it need not exist."""
         return self.root / PRIVATE
 
     def home(self, name: str) -> Path:
@@ -117,7 +117,7 @@ class Shelf:
         return capture
 
     def detail_path(self, name: str) -> Path:
-        """Where the detailed profile of a capture is, if it has one.
+        """The path of a capture's detailed profile, which need not exist.
 
         Raises UsageError: no capture can have that name.
         """
@@ -193,7 +193,7 @@ def check_name(name: str) -> str:
 
 
 def _check(capture: ProgramCapture) -> None:
-    """What types do not say; ValueError: the record contradicts itself."""
+    """Check what types cannot; ValueError: the record contradicts itself."""
     runs, works = len(capture.survey.runs), len(capture.survey.works)
     for work in capture.survey.works:
         if not len(work.launches) == len(work.weights) == runs:

@@ -58,8 +58,8 @@ LAUNCHES = 3
 #: Classes of a kernel's launches that are looked at, or fewer that make this part of its time;
 #: and how many at most where so many do not make `ENOUGH` of it.
 CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
-#: How long a program whose processes wait for each other may run under ncu unless told
-#: otherwise: so many seconds, and so many times as long as without it.
+#: Default time limit under ncu of a program whose processes wait for each other: at least so
+#: many seconds, and so many times its time without ncu.
 LEAST_S, TIMES = 60.0, 4.0
 #: Part of the longest rank's work from which a rank works as long.
 _AS_LONG = 0.95
@@ -75,10 +75,10 @@ class Seen(Record, frozen=True):
 
 
 class Wish(Record, frozen=True):
-    """What a user asked to look at closely. `top` None: as many as make `ENOUGH`, up to `TOP`.
+    """A user's choice of kernels to profile. `top` None: as many as make `ENOUGH`, up to `TOP`.
 
     `rank` None: of processes that work together the one that works longest.
-    `like` are classes that are to be looked at besides, where the program has them.
+    `like` are classes to profile besides, if the program has them.
     """
 
     kernel: str | None = None
@@ -90,9 +90,9 @@ class Wish(Record, frozen=True):
 
 
 def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]:
-    """What a capture looked at closely, for another one to look at the same.
+    """The classes that a capture profiled, for another one to profile the same.
 
-    Raises UsageError: nothing.
+    Raises UsageError: there are none.
     """
     found = {
         Seen(capture.survey.works[place].name, launch.config): None
@@ -242,7 +242,7 @@ def _classes(own: Mapping[Config, Mapping[int, int]]) -> dict[Config, Mapping[in
 
 
 def _alike(config: Config, other: Config) -> bool:
-    """Whether launches in two configurations are of one class."""
+    """True if launches in two configurations are of one class."""
     return config[1:] == other[1:] and near(config[0], other[0])
 
 
@@ -252,7 +252,7 @@ def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
     if wish.kernel is None:
         return kernels
     names = {place: works[place].signature or works[place].name for place in kernels}
-    # What is copied from ncu's output or a source is text, in which brackets are no groups.
+    # A name copied from ncu's output or a source is plain text: its brackets are not groups.
     found = [x for x in kernels if spelled(wish.kernel) in spelled(names[x])]
     try:
         pattern = re.compile(wish.kernel)
@@ -277,7 +277,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def _pattern(work: Work, works: Sequence[Work]) -> str:
-    """What to write for a kernel: its name, and a word of its arguments that others lack."""
+    """The --kernel for a kernel: its name, and a word of its arguments that others lack."""
     others = [x for x in works if x.name == work.name and x.signature != work.signature]
     known = {word for other in others for word in _WORDS.findall(other.signature)}
     own = [word for word in _WORDS.findall(work.signature) if word not in known]
@@ -316,7 +316,7 @@ def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, .
         return ()
     numbers = sorted({number for each in own for number in _candidates(sorted(each), len(own))})
     samples = [spaced(sorted(each.values()), _SAMPLE) for each in own]
-    # What a class is off by as long as nothing stands for it: all of its duration.
+    # The error of a class without a representative: all of its duration.
     nearest = [[float(value) for value in sample] for sample in samples]
     chosen: list[int] = []
     while len(chosen) < most or any(each.keys().isdisjoint(chosen) for each in own):
@@ -359,7 +359,7 @@ def matched(profile_symbols: Sequence[str], survey: Survey) -> tuple[int, ...]:
     return tuple(places.get(symbol, -1) for symbol in profile_symbols)
 
 
-#: What a capture without counters is good for.
+#: The hint on the uses of a capture without counters.
 _WITHOUT = (
     "Everything that needs only times works without it: `diff` of two captures, `check`, "
     "--repeat. Kernels that are written as a study are counted by the emulator: `workbench "
@@ -370,7 +370,7 @@ _READ_S = 300.0
 
 
 class KernelDetail(Record, frozen=True):
-    """What came of it. `profile` None: nothing, and `notice` says why; `broken`: it should have.
+    """The result of a run under ncu. `profile` None: see `notice`; `broken`: it failed.
 
     `works` has the place in the survey of every launch of the profile.
     """
@@ -382,14 +382,14 @@ class KernelDetail(Record, frozen=True):
 
 
 def ncu_arguments(survey: Survey, picked: Picked, wish: Wish, export: str, log: str) -> list[str]:
-    """What stands between ncu and the program.
+    """The arguments between ncu and the program.
 
     Args:
-        survey: What the program launches.
-        picked: What is to be looked at.
-        wish: Of a user: within which NVTX range.
-        export: Where the report goes.
-        log: Where ncu's own words go: the program's output stays its own.
+        survey: The program's launches.
+        picked: The launches to profile.
+        wish: The user's choice: its NVTX range.
+        export: The report's path.
+        log: The path for ncu's own words: the program's output stays its own.
     """
     symbols = sorted({survey.works[place].symbol for place in picked.works})
     names = "|".join(re.escape(symbol) for symbol in symbols)
@@ -442,7 +442,7 @@ def take_detail(
             ended = run_program([*argv, *invocation.command], invocation, given)
         except KernelError:
             said = log.read_text("utf-8", "replace") if log.is_file() else ""
-            # A limit of ours is no fault: among ranks ncu may wait for ever.
+            # A limit of ours is not a fault: among ranks ncu may wait for ever.
             late = _too_slow(invocation, survey, said)
             return _without("detail-timeout", late, broken=asked or not survey.ranks)
         report = exported(report)
@@ -464,7 +464,7 @@ def take_detail(
     return KernelDetail(profile=profile, works=matched(symbols[: len(profile.launches)], survey))
 
 
-#: What ncu says of the launch that it looks at.
+#: ncu's line on the launch that it profiles.
 _AT = re.compile(r'^==PROF== Profiling "(.+?)"', re.MULTILINE)
 
 

@@ -49,7 +49,7 @@ _PIECE = 4 * MIB
 
 
 class Wanted(Record, frozen=True):
-    """Which launch is kept: the `number`-th of a kernel, from 1, or the first of a shape."""
+    """The launch to keep: the `number`-th of a kernel, from 1, or the first of a shape."""
 
     work: Work
     shape: Shape | None = None
@@ -139,7 +139,7 @@ def _told(size: int) -> str:
 
 
 def _asked(wanted: Wanted, raw: Path) -> dict[str, str]:
-    """What the library is told."""
+    """The environment variables for the library."""
     shape = wanted.shape
     numbers = (*shape.grid, *shape.block, shape.dynamic_shared) if shape is not None else ()
     plain = plain_parameters(wanted.work.signature or demangled(wanted.work.symbol))
@@ -181,7 +181,7 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
 # --- what the library wrote --------------------------------------------------------------------
 
 
-#: What the library says: word -> the rest of each line that begins with it.
+#: The library's output: word -> the rest of each line that begins with it.
 _Facts = Mapping[str, Sequence[str]]
 
 
@@ -326,7 +326,7 @@ def _sealed(path: Path) -> str:
 
 
 def plain_parameters(signature: str) -> list[int]:
-    """Which parameters of a demangled signature point to data that can hold no address.
+    """Parameters of a demangled signature that point to data without addresses.
 
     ``void f<int>(float const*, S, int*)`` -> ``[0, 2]``.
     """
@@ -385,7 +385,7 @@ def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
 
 
 def _triton_homes() -> Iterator[Path]:
-    """Where Triton keeps what it compiled."""
+    """Folders in which Triton keeps its compiled kernels."""
     if os.environ.get("TRITON_CACHE_DIR"):
         yield Path(os.environ["TRITON_CACHE_DIR"])
     yield Path.home() / ".triton" / "cache"

@@ -6,7 +6,7 @@ launches is equal to itself for the longest time; an iteration begins at a launc
 in a period, so that a step which launches something more (every tenth one writes a log) is one
 iteration all the same.
 
-A sweep is no rhythm: who tries six block sizes, a hundred launches of each, spends most of the
+A sweep is not a rhythm: who tries six block sizes, a hundred launches of each, spends most of the
 time before the last hundred in the same kernels. Nor is one kernel launched again and again: there
 an iteration is a launch, and their durations say it all. Unless configurations of it were tried
 before, as a tuner does: what it settles on is launched again and again at the end.
@@ -32,7 +32,7 @@ SHAPES, ORDER = 64, 400
 _LOOKED = 200_000
 #: Distances that are tried.
 _TRIED = 24
-#: How much longer or shorter than the period an iteration may be.
+#: The part of the period by which an iteration may be longer or shorter.
 _SLACK = 0.5
 #: Launches in a row at the end that a tried kernel is called in, and how many others were tried.
 _CALLS, _OTHERS = 20, 3
@@ -50,10 +50,10 @@ class Rhythm(NamedTuple):
 
 
 def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
-    """Where a stream repeats itself to (nearly) its end; None: nowhere."""
+    """The part of a stream that repeats itself to (nearly) its end; None: there is none."""
     first = max(0, len(tokens) - _LOOKED)
     stream = list(tokens[first:])
-    # What a program ends in counts: a compiler's candidates repeat themselves as well, before it.
+    # The end of a program counts: a compiler's candidates repeat themselves as well, before it.
     for part in (8, 4, 2, 1):
         begin = len(stream) - len(stream) // part
         best = _period(stream[begin:])
@@ -105,7 +105,7 @@ def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
 
 
 def _period(stream: Sequence[Hashable]) -> tuple[int, int, int] | None:
-    """How many launches are equal to those a period later, where most of them are, the period."""
+    """The number of launches equal to those a period later, the place of most, the period."""
     best: tuple[int, int, int] | None = None
     for period in _distances(stream):
         equal, at = _equal(stream, period)
@@ -116,7 +116,7 @@ def _period(stream: Sequence[Hashable]) -> tuple[int, int, int] | None:
 
 
 def _alike(iteration: Sequence[Hashable], pattern: Counter[Hashable]) -> bool:
-    """Whether an iteration launches what the pattern does, give or take `_SLACK` of it."""
+    """True if an iteration launches the pattern's kernels, give or take `_SLACK` of them."""
     size = pattern.total()
     if not (1 - _SLACK) * size <= len(iteration) <= (1 + _SLACK) * size:
         return False
@@ -145,7 +145,7 @@ def _distances(stream: Sequence[Hashable]) -> list[int]:
 
 
 def _equal(stream: Sequence[Hashable], period: int) -> tuple[int, int]:
-    """How many launches are those of a period later, in parts as long as one; the longest's start.
+    """Count launches equal to those a period later, in parts of a period; the longest's start.
 
     Parts of one kernel alone are equal to themselves at any distance, and do not count.
     """
@@ -270,7 +270,7 @@ def _order(launches: Iterable[TracedLaunch], places: Mapping[str, int]) -> tuple
 
 
 class _Iterations(NamedTuple):
-    """When each iteration begins, when the last ends, and the work before the first."""
+    """The begin of each iteration, the end of the last, and the work before the first."""
 
     begins: tuple[int, ...]
     end: int
@@ -279,7 +279,7 @@ class _Iterations(NamedTuple):
 
 
 def _iterations(launches: Sequence[TracedLaunch]) -> _Iterations | None:
-    # What communicates takes as long as the others let it.
+    # A kernel that communicates takes as long as the other ranks let it.
     kernels = [launch for launch in launches if launch.grid[0] and not waits_for(launch.symbol)]
     time: Counter[tuple[int, int, int]] = Counter()
     for launch in kernels:

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from workbench.programs.capture.records import Rank, TracedLaunch, Work
 
-#: What stands in a function's name -> for whom it waits. The first match wins.
+#: Pattern of a function's name -> the partner that it waits for. The first match wins.
 _PATTERNS = tuple(
     (re.compile(pattern), what)
     for pattern, what in (
@@ -57,14 +57,14 @@ def work_waits(work: Work) -> str:
 
 
 class Ranks:
-    """Who is which rank in one run, whose launches are in order. Without ranks `keys` is empty."""
+    """The ranks of one run, whose launches are in order. Without ranks `keys` is empty."""
 
     def __init__(self, launches: Sequence[TracedLaunch], numbers: Mapping[int, int]) -> None:
         kernels = [launch for launch in launches if launch.grid[0]]
         talks = {(x.process, x.device) for x in kernels if waits_for(x.symbol)}
         own = {numbers[x.process] for x in kernels if x.process in numbers}
         processes = {process for process, _ in talks}
-        #: What tells a launch's rank: its number, its process, or its device.
+        #: Launch -> its rank's key: a number, a process, or a device.
         self._key: Callable[[TracedLaunch], int] | None = None
         if len(own) > 1:
             self._key = lambda launch: numbers.get(launch.process, -1)
@@ -88,19 +88,19 @@ class Ranks:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What launchers call them; -1 for those without a number."""
+        """The launchers' numbers of ranks; -1 for those without a number."""
         return self.keys if self.numbered else (-1,) * len(self.keys)
 
     def place(self, launch: TracedLaunch) -> int:
-        """Of which rank a launch is, as a place in `keys`; 0 without ranks, -1 of none of them."""
+        """A launch's rank, as a place in `keys`; 0 without ranks, -1 if it belongs to none."""
         return self._places.get(self._key(launch), -1) if self._key is not None else 0
 
 
 def waits(launches: Iterable[TracedLaunch], ranks: Ranks) -> dict[int, int]:
-    """How long launches of collectives waited for the last rank, in ns, by the launch's `id`.
+    """Waits of collectives' launches for the last rank, in ns, by the launch's `id`.
 
-    Functions that not all ranks launch as often are left out: which launches belong together
-    is not known.
+    Functions that not all ranks launch equally often are left out: it is unknown which launches
+    belong together.
     """
     own: dict[str, dict[int, list[TracedLaunch]]] = defaultdict(lambda: defaultdict(list))
     for launch in launches:

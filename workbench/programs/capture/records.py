@@ -13,7 +13,7 @@ from workbench.revisions import State
 
 #: Bumped whenever `ProgramCapture` changes shape.
 SCHEMA = 1
-#: How a survey was taken: by tracing, by ncu with one metric, or by the emulator, without times.
+#: The way of a survey: by tracing, by ncu with one metric, or by the emulator, without times.
 Way = Literal["trace", "ncu", "emulator"]
 WorkKind = Literal["kernel", "copy", "fill"]
 
@@ -59,7 +59,7 @@ class TracedLaunch(NamedTuple):
 
 
 class Counted(Record, frozen=True):
-    """What the emulator counted of some launches together: of warps, and of 32-byte sectors."""
+    """The emulator's counts of some launches together: of warps, and of 32-byte sectors."""
 
     instructions: int = 0
     sectors: int = 0
@@ -102,7 +102,7 @@ class Shape(Record, frozen=True):
 
     @property
     def config(self) -> Config:
-        """What tells it from other ones."""
+        """The configuration, which tells it from others."""
         return self.grid, self.block, self.dynamic_shared
 
     @property
@@ -158,7 +158,7 @@ class Work(Record, frozen=True):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is the GPU's alone: no copy to, from or within the host or another GPU."""
+        """True if it is the GPU's alone: not a copy to, from or within the host or another GPU."""
         return self.kind != "copy" or self.symbol == "[copy DtoD]"
 
 
@@ -178,12 +178,12 @@ class ProgramRun(Record, frozen=True):
 
 
 class Rank(Record, frozen=True):
-    """What one of the processes that work together did, in each run (or each kept iteration).
+    """The work of one of several processes, in each run (or each kept iteration).
 
-    `rank` is what its launcher calls it, -1 where it has no number. `work_ns`: something ran
-    that waits for nobody; `busy_ns`: anything ran, so the difference is communication alone.
-    `talk_ns` is the sum of kernels that communicate, `wait_ns` the part of it before the last
-    rank had come; empty where it is not known which launches belong together.
+    `rank` is its launcher's number, -1 without one. `work_ns`: time in which a kernel ran that
+    waits for no other rank; `busy_ns`: time in which any ran, so the difference is communication
+    alone. `talk_ns` is the sum of kernels that communicate, `wait_ns` the part of it before the
+    last rank had come; empty if it is unknown which launches belong together.
     """
 
     rank: int
@@ -224,7 +224,7 @@ class Steady(Record, frozen=True):
 
     @property
     def kept(self) -> int:
-        """How many iterations the works have values of."""
+        """The number of iterations with values."""
         return len(self.works[0].total_ns) if self.works else 0
 
     @property
@@ -263,7 +263,7 @@ class Survey(Record, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """Whether times are known."""
+        """True if times are known."""
         return self.way != "emulator"
 
     def counted(self, places: Iterable[int] | None = None) -> Counted:

@@ -43,13 +43,13 @@ from workbench.programs.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT,
 
 Chosen = Literal["auto", "trace", "ncu"]
 _METRIC = "gpu__time_duration.sum"
-#: What measuring one metric costs, in milliseconds a launch (docs/measurements.md).
+#: The cost of measuring one metric, in milliseconds a launch (docs/measurements.md).
 _NCU_MS = 5.4
 _SHAPE = re.compile(r"\((\d+), *(\d+), *(\d+)\)")
 
 
 class Invocation(Record, frozen=True):
-    """What is run: the command as it was typed, where, how often, and how long it may take."""
+    """A command as typed, with its folder, its repetitions and its time limit."""
 
     command: tuple[str, ...]
     folder: Path
@@ -202,10 +202,10 @@ def _measured(
 
 
 def read_listing(text: str) -> Trace:
-    """What ncu printed as CSV, one metric a launch, as a trace.
+    """Read ncu's CSV, one metric a launch, as a trace.
 
     ncu runs launches one after the other, so that they are laid end to end. Raises DataError: it is
-    not what ncu prints.
+    not ncu's CSV.
     """
     lines = [line for line in text.splitlines() if line.startswith('"')]
     launches: list[TracedLaunch] = []

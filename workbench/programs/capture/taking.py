@@ -152,7 +152,7 @@ def _noted(profile: Profile, why: str) -> Profile:
 
 
 class Order(Record, frozen=True):
-    """What is to be captured, and how."""
+    """A capture to take, and its options."""
 
     invocation: Invocation
     wish: Wish = Wish()

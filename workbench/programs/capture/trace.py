@@ -1,11 +1,11 @@
-"""What a program launched: single launches as the tracer wrote them, and the survey made of them.
+"""Launches of a program: single ones as the tracer wrote them, and the survey made of them.
 
 ``data/tracer.c`` has the format; it is read process by process. A process that was killed
-leaves a file that stops somewhere: what is whole is taken, and that it was cut is told.
+leaves a truncated file: its whole records are used, and a notice says that it was cut.
 
-What is kept of a survey is bounded, whatever the program launched: of 20,000 launches of 300
+The size of a survey is bounded, whatever the program launched: of 20,000 launches of 300
 kernels some tens of kilobytes stay: totals, quantiles, the configurations that take most time,
-the NVTX ranges that it is spent in, and who follows whom.
+the NVTX ranges of that time, and the order of kernels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from workbench.units import listed
 
 #: Between ranges in the tracer's texts, and before one that was started and not pushed.
 _BETWEEN, _STARTED = "\x1f", "\x1e"
-#: What ncu's filters know and a survey does not.
+#: Syntax of ncu's filters that a survey does not support.
 _FOREIGN = ("regex:", "[", "]", "+", ",")
 #: Ranges that are kept of a kernel.
 MOST = 4
@@ -57,7 +57,7 @@ def read_ranges(text: str) -> tuple[Range, ...]:
 
 
 class WantedRange(Record, frozen=True):
-    """Which launches are meant: inside of these ranges of a domain, one right in the other.
+    """Selects launches inside of these ranges of a domain, one right in the other.
 
     `names` of one without a slash may be of either kind (`either`).
     """
@@ -68,7 +68,7 @@ class WantedRange(Record, frozen=True):
     either: bool
 
     def holds(self, ranges: Sequence[Range]) -> bool:
-        """Whether a launch that was inside of `ranges` is meant."""
+        """True if it selects a launch that was inside of `ranges`."""
         own = [x.name for x in ranges if x.domain == self.domain and (x.pushed or self.either)]
         size = len(self.names)
         return any(tuple(own[at : at + size]) == self.names for at in range(len(own) - size + 1))
@@ -165,7 +165,7 @@ class Trace(Record, frozen=True):
 
     @property
     def who(self) -> Ranks:
-        """Which launches are of which rank."""
+        """The ranks of the launches."""
         return Ranks(self.launches, self.ranks)
 
 
@@ -294,7 +294,7 @@ QUANTILES = 33
 
 
 def kind_of(symbol: str) -> WorkKind:
-    """What a name of the tracer's stands for."""
+    """The kind of work, by the tracer's name."""
     if symbol.startswith("[copy"):
         return "copy"
     return "fill" if symbol == "[fill]" else "kernel"
@@ -418,9 +418,9 @@ _Counts = dict[str, Counter[str]]
 
 
 def _neighbours(traces: Sequence[Trace]) -> tuple[_Counts, _Counts]:
-    """How often each is launched just before, and just after, each other on its stream.
+    """Count how often each kernel is just before, and just after, each other on its stream.
 
-    A repetition of the same kernel is no neighbour: it would hide who calls whom.
+    A repetition of the same kernel does not count: it would hide the order of calls.
     """
     before: _Counts = defaultdict(Counter)
     after: _Counts = defaultdict(Counter)

@@ -28,7 +28,7 @@ LIFTER_SOURCE = SOURCE.with_name("lifter.c")
 INJECTION = "CUDA_INJECTION64_PATH"
 #: NVTX loads what this names, which is the same library.
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
-#: Where the library writes.
+#: Environment variable with the folder that the library writes to.
 OUTPUT = "WORKBENCH_TRACE"
 _VERSION = re.compile(rb"#define\s+CUPTI_API_VERSION\s+(\d+)")
 

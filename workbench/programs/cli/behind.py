@@ -9,7 +9,7 @@ from workbench.engines import Say
 from workbench.errors import UsageError
 from workbench.views.text.safe_output import say
 
-#: How long each run of it may take.
+#: Option for the time limit of each run.
 run_timeout = click.option(
     "--timeout",
     "timeout_s",

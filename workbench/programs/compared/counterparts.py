@@ -1,11 +1,11 @@
-"""Which works of two surveys do the same job, and which launches of theirs correspond.
+"""Match the works of two surveys that do the same job, and their launches.
 
 A kernel that is on both sides under its full name is the same. Of the others the name of the
-function decides next, then the order of launches: what is launched now where something else was
-launched before has taken its place: one for one or several for several (replaced), several for one
-(fused), one for several (split). Where the order does not show it (it is kept of some hundred
-launches, and not at all in older records) two kernels that something mostly stands between say the
-same, and then that both are launched inside of one NVTX range. What is left came or went.
+function decides next, then the order of launches: kernels that are launched now in the place of
+others have replaced them: one for one or several for several (replaced), several for one (fused),
+one for several (split). If the order does not show it (it is kept of some hundred launches, and not
+at all in older records), works that are mostly between the same two kernels match, and then works
+inside of one NVTX range. The rest came or went.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
 corresponds to that of the same configuration; where an edit chose another configuration, to the
@@ -42,9 +42,9 @@ from workbench.programs.capture.records import (
 from workbench.units import extent, quantity
 
 Fate = Literal["same", "fused", "split", "replaced", "came", "went"]
-#: How alike two names must be that may mean one function, where nothing else tells.
+#: The least likeness of two names that may mean one function, without other evidence.
 _ALIKE = 0.75
-#: How far apart the times of what was fused or split may lie, as a factor.
+#: The largest factor between the times of fused or split kernels and of their counterparts.
 _FAR = 4.0
 
 
@@ -78,7 +78,7 @@ class _Sides:
         self.found.append(pair)
 
     def grouped(self, key: Callable[[int, int], Hashable]) -> list[tuple[list[int], list[int]]]:
-        """What is left, by a key of (side, place), where both sides have some."""
+        """Unmatched works by a key of (side, place), where both sides have some."""
         groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side in (0, 1):
             for place in self.left[side]:
@@ -119,17 +119,17 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
 TRIED, OFTEN, _MORE = 4, 5, 2
 #: Part of a side's time in kernels that these launches must be; and those of an only kernel.
 _MOST, _ONLY = 0.5, 0.9
-#: How often an only kernel is launched for each iteration of the other side, which counts none of
-#: those before its first.
+#: Launches of an only kernel for each iteration of the other side, which counts none of those
+#: before its first.
 _FEWER, _AS_OFTEN = 0.9, 1.5
 
 
 def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
-    """Which kernel one side alone launches in many configurations, and more often; "" for none.
+    """A sentence on a kernel that one side alone launches in many configurations; "" for none.
 
-    So does a tuner, before it calls the best of them. A sum over its launches and a sum over calls
-    are of unlike things, however either side would be told by itself. What sweeps over sizes on
-    both sides launches each of them on both.
+    A tuner does so, before it calls the best of them. A sum over its launches and a sum over calls
+    are of unlike things, even if each side alone is fine. A sweep over sizes on both sides launches
+    each size on both.
     """
     surveys = old, new
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
@@ -233,10 +233,10 @@ def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
 
 
 def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
-    """What stands in the stream of launches where something else stood.
+    """Match works in the stream of launches that are in the place of others.
 
-    The two orders are aligned by what is the same on both sides; between two such places, what
-    was launched before gave way to what is launched now, however many that are.
+    The two orders are aligned by the works that are the same on both sides; between two of these,
+    the old works gave way to the new ones, however many that are.
     """
     same = _known(sides)
     before, after = (
@@ -252,7 +252,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         own = [_standing(sides, side, part) for side, part in enumerate(parts)]
         if not all(own):
             continue
-        # What takes part in several such places is one thing with all that it stands beside.
+        # A work in several such places is one group with all its neighbours there.
         beside = [group for group in groups if group[0] & own[0] or group[1] & own[1]]
         groups = [group for group in groups if group not in beside]
         groups.append(
@@ -269,7 +269,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
 
 
 def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
-    """What is left of a part of the order, and what was copied on the GPU between two of it.
+    """Unmatched works of a part of the order, and copies on the GPU between two of them.
 
     Copies between host and device replace no kernel.
     """
@@ -322,13 +322,13 @@ def _path(work: Work) -> tuple[str, ...]:
 
 
 def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """What paths begin with, all of them."""
+    """The common beginning of all paths."""
     levels = zip(*paths, strict=False)
     return tuple(x[0] for x in takewhile(lambda names: len(set(names)) == 1, levels))
 
 
 def _by_range(sides: _Sides) -> None:
-    """What is launched inside of one range on both sides, and not far more often on one.
+    """Match works inside of one range on both sides, unless one side launches far more.
 
     A tuner runs there as well.
     """
@@ -363,7 +363,7 @@ def _fate(before: Collection[int], after: Collection[int]) -> Fate:
 
 
 def _by_place(sides: _Sides) -> None:
-    """What stands between the same two kernels on both sides."""
+    """Match works between the same two kernels on both sides."""
     same = _known(sides)
 
     def between(side: int, place: int) -> Hashable:
@@ -384,7 +384,7 @@ def _by_place(sides: _Sides) -> None:
 
 
 def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
-    """Whether one may be the work of the other: an optimization seldom does more than `_FAR`."""
+    """True if one may be the work of the other: an optimization seldom does more than `_FAR`."""
     if len(before) == len(after) == 1:
         return True
     old, new = (
@@ -409,7 +409,7 @@ def _anchor(
 
 
 def _by_likeness(sides: _Sides) -> None:
-    """What has nearly the same name, and is launched as often."""
+    """Match works with nearly the same name, and as many launches."""
     for old in list(sides.left[0]):
         name = sides.name(0, old)
         scores = {
@@ -441,12 +441,12 @@ class LaunchClass(Record, frozen=True):
 
     @property
     def counted(self) -> Counted:
-        """What the emulator counted of all its launches."""
+        """The emulator's counts of all its launches."""
         return summed(shape.counted for shape in self.shapes)
 
     @property
     def launches(self) -> int:
-        """How many there are."""
+        """The number of launches."""
         return sum(shape.launches for shape in self.shapes)
 
     @property
@@ -467,7 +467,7 @@ class LaunchClass(Record, frozen=True):
         return extent(self.shapes[0].block)
 
     def holds(self, launch: Launch) -> bool:
-        """Whether a launch is one of these, by its configuration."""
+        """True if a launch is one of these, by its configuration."""
         return any(shape.config == launch.config for shape in self.shapes)
 
 
@@ -549,11 +549,11 @@ def pair_classes(
 
 
 class Looked(Record, frozen=True):
-    """What was looked at of some works.
+    """The profiled launches of some works.
 
-    `often` says of each of the `launches` how many of a run it stands for. `seconds` are what
-    these take in the program, `share` is their part (0-1) of all launches' time, and `lacking`
-    says how much that is, where it is not all. Fills are no launches.
+    `often` is the number of launches of a run that each of the `launches` represents. `seconds` is
+    their time in the program, `share` their part (0-1) of all launches' time; `lacking` puts that
+    part into words if it is not all. Fills are not launches.
     """
 
     launches: tuple[Launch, ...]

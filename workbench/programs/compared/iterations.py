@@ -71,7 +71,7 @@ def alike(
 
 
 def together(old: Survey, new: Survey) -> tuple[int, int]:
-    """How many iterations of each side hold the same calls; (1, 1) where that is not known.
+    """The numbers of iterations of both sides with the same calls; (1, 1) if unknown.
 
     Two of the old one go with one of the new one where every kernel, fill and copy that both have
     is launched twice as often in the new one, *and* the program made half as many iterations of
@@ -150,7 +150,7 @@ class Autotuning(Record, frozen=True):
 
 
 def tuning(survey: Survey) -> Autotuning | None:
-    """What was tried before the iterations; None where nothing says so, or it is not worth a word.
+    """Configurations tried before the iterations; None without evidence, or if it is negligible.
 
     Kernels of unlike sizes are not unlike configurations: those differ in more than the grid.
     """

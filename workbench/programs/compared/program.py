@@ -1,4 +1,4 @@
-"""What became of a captured program: of its time, and of each of its kernels.
+"""The change of a captured program: of its time, and of each of its kernels.
 
 In come two captures; out goes one record whose rows add up to the change of the program's time.
 Times are sums over all runs in whole nanoseconds; a row's seconds are its sum divided by the number
@@ -110,7 +110,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """Whether times are known; without, seconds are weights that only order rows."""
+        """True if times are known; without, seconds are weights that only order rows."""
         return self.old.survey.timed
 
     @property
@@ -129,7 +129,7 @@ class ProgramDifference(Record, frozen=True):
         return old / self.runs[0], new / self.runs[1]
 
     def counted(self, *rows: ClassChange | WorkChange) -> tuple[Counted, Counted]:
-        """What the emulator counted of some rows in all, before and after."""
+        """The emulator's counts of some rows in all, before and after."""
         old, new = Counted(), Counted()
         for row in rows:
             if isinstance(row, ClassChange):
@@ -141,7 +141,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def steady(self) -> bool:
-        """Whether all numbers are of one iteration."""
+        """True if all numbers are of one iteration."""
         return self.whole is not None
 
     @property
@@ -151,12 +151,12 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def of_kernels(self) -> KindTime:
-        """What kernels, fills and copies on the GPU take of it."""
+        """The time of kernels, fills and copies on the GPU."""
         return _part(self.old.survey, self.new.survey, on_gpu=(True,))
 
     @property
     def of_copies(self) -> KindTime | None:
-        """What copies of the host's memory take of it; None where neither side has any."""
+        """The time of copies of the host's memory; None if neither side has any."""
         part = _part(self.old.survey, self.new.survey, on_gpu=(False,))
         return part if part.old.value or part.new.value else None
 
@@ -171,7 +171,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def busy(self) -> KindTime | None:
-        """How long anything ran on a device at all; None where works do not overlap.
+        """The time in which anything ran on a device; None if works do not overlap.
 
         Then it says more than their sum: copies that run beside kernels cost no time.
         """
@@ -185,12 +185,12 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def first(self) -> KindTime:
-        """What is said first: the time of ranks together, or that anything ran; else of kernels."""
+        """The leading time: of ranks together, or that in which anything ran; else of kernels."""
         return self.together or self.busy or self.of_kernels
 
     @property
     def together(self) -> KindTime | None:
-        """How long ranks took for it together; None where a side has none."""
+        """The time of ranks together; None if a side has none."""
         both = self.whole or (self.old, self.new)
         old, new = (together_s(side.survey, steady=self.steady) for side in both)
         if not old or not new:
@@ -212,7 +212,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def interval_known(self) -> bool:
-        """Whether both sides have runs enough for an interval."""
+        """True if both sides have enough runs for an interval."""
         return min(self.runs) > 1
 
 

@@ -62,7 +62,7 @@ def _time(rank: Rank, place: int, middle: Callable[[Iterable[float]], float]) ->
 
 
 def skew_words(survey: Survey) -> str:
-    """Which rank the others wait for, and in what it differs; "" without ranks."""
+    """A sentence on the rank that the others wait for, and its difference; "" without ranks."""
     times = rank_times(survey)
     if not times:
         return ""

@@ -54,7 +54,7 @@ class KernelStep(Record, frozen=True):
 
     @property
     def story(self) -> Story | None:
-        """What may be told of it."""
+        """The story of the step, unless the program contradicts it."""
         against = self.doubt is not None and self.doubt.against
         return self.step.story if self.step is not None and not against else None
 
@@ -79,7 +79,7 @@ def matter(difference: ProgramDifference) -> tuple[WorkChange, ...]:
 
 
 def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
-    """Whether a row changed by `MATTERS` of the time of kernels (or copies, for these) or more.
+    """True if a row changed by `MATTERS` of the time of kernels (or copies, for these) or more.
 
     Counts are exact: without times any change matters.
     """
@@ -92,9 +92,9 @@ def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
 
 
 def unchanged(difference: ProgramDifference, row: WorkChange) -> bool:
-    """Whether a row is on both sides, launched as often, and takes as long within the noise.
+    """True if a row is on both sides, launched as often, and takes as long within the noise.
 
-    Of a microsecond the clock's step is several percent.
+    The clock's step is several percent of a microsecond.
     """
     before, after = difference.seconds(row)
     noise = catalog()["duration"].noise * max(before, after)
@@ -119,15 +119,15 @@ def told(difference: ProgramDifference) -> tuple[WorkChange, ...]:
 
 
 class Closer(Record, frozen=True):
-    """What was profiled of a row's kernels on both sides, and in `silence` why that is not all.
+    """Profiles of a row's kernels on both sides; `silence` is the reason if some are missing.
 
-    Of a kernel that is launched in several configurations, the launches of one: `of`, the one
-    whose time changed most of those that both sides looked at. `explains` is the part of the
-    row's change that its launches make; None where they are all, or nothing changed.
+    Of a kernel with several configurations, the launches of one: `of`, the one whose time
+    changed most of those that both sides profiled. `explains` is the part of the row's change
+    that its launches make; None if they are all, or if nothing changed.
 
-    Where several works took each other's place a class counts as often as the program launches
-    it; all of that is the `part` of a run's launches. `seen` are the seconds that they take in a
-    run of the program, `lacking` says what of them nobody looked at.
+    If several works took each other's place, a class counts as often as the program launches
+    it; all of that is the `part` of a run's launches. `seen` are the seconds that they take in
+    a run of the program, `lacking` puts the unprofiled part of them into words.
     """
 
     old: Profile | None
@@ -157,7 +157,7 @@ class Closer(Record, frozen=True):
 def closer(
     row: WorkChange, difference: ProgramDifference, details: tuple[Profile | None, Profile | None]
 ) -> Closer:
-    """What was profiled of a row's kernels, of one class of launches where there are several."""
+    """Profiles of a row's kernels, of one class of launches if there are several."""
     captures = difference.old, difference.new
     old, new = _looked_at(row, difference, details)
     if old is None or new is None:
@@ -278,7 +278,7 @@ class Disagreement(Record, frozen=True):
 def _doubt(
     comparison: Comparison, row: WorkChange, near: Closer, difference: ProgramDifference
 ) -> Disagreement | None:
-    """Where the profiler's times of a launch and the program's disagree; None: they agree."""
+    """A disagreement of the profiler's and the program's times of a launch; None: they agree."""
     of = near.of if near.of is not None else row
     if comparison.speed is None or not of.old_weight or not of.new_weight:
         return None

@@ -1,7 +1,7 @@
-"""What is said of two programs, and of a kernel's launches alone: the numbers that lead, in words.
+"""Sentences on two programs, and on a kernel's launches alone: the leading numbers, in words.
 
-What moved stands first: that the GPU waits less where kernels are as fast, that anything ran where
-works overlap, or what an iteration's kernels take. Every factor stands beside what it is of.
+The main change comes first: that the GPU waits less if kernels are as fast, the time in which
+anything ran if works overlap, or the time of an iteration's kernels. Each factor names its subject.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from workbench.units import (
 
 #: Ranks that have a line.
 RANKS = 8
-#: What became of kernels, and into how many.
+#: Fate of kernels -> its words.
 _FATES: dict[Fate, str] = {
     "came": N_("{kernels} came"),
     "went": N_("{kernels} went"),
@@ -54,7 +54,7 @@ _FATES: dict[Fate, str] = {
 
 
 def survey_words(survey: Survey) -> tuple[str, ...]:
-    """What is said of one program, a line each: its time, its iterations, its ranks."""
+    """Lines on one program: its time, its iterations, its ranks."""
     if not survey.timed:
         return (counts_words(survey),)
     run = survey.runs[0]
@@ -87,7 +87,7 @@ def of_ideal(value: int, ideal: int, words: str = " ({factor})") -> str:
 
 
 def counts_words(survey: Survey) -> str:
-    """What the emulator counted of a program; says once that it timed nothing."""
+    """The emulator's counts of a program, with a note that it has no times."""
     found, words = survey.counted(), _(" ({factor} ideal)")
     return _(
         "{launches}, counted by the emulator, which does not time: {instructions} instructions, "
@@ -143,7 +143,7 @@ def _rank_lines(times: Sequence[RankTime]) -> list[str]:
 
 
 def _steady_words(survey: Survey) -> str:
-    """What repeats itself, in a line; "" where nothing does."""
+    """A line on the iterations; "" if there are none."""
     steady = survey.steady
     if steady is None:
         return ""
@@ -160,7 +160,7 @@ def _steady_words(survey: Survey) -> str:
 
 
 def program_words(difference: ProgramDifference) -> tuple[str, ...]:
-    """What is said of two programs, a line each: their change, ranks, copies, what came and went.
+    """Lines on two programs: their change, ranks, copies, kernels that came and went.
 
     Every view prints all of them, in this order.
     """
@@ -201,7 +201,7 @@ def _most(difference: ProgramDifference) -> str:
 
 
 def _without_interval(difference: ProgramDifference) -> str:
-    """What has no interval, and why; "" where all has one, or no factor is told."""
+    """A clause on missing intervals; "" if all sides have one, or no factor is given."""
     alone = [f"@{s.name}" for s in (difference.old, difference.new) if len(s.survey.runs) < 2]
     if not alone or difference.tried:
         return ""
@@ -383,7 +383,7 @@ def _overlap_words(difference: ProgramDifference) -> str:
     busy = difference.busy
     assert busy is not None  # else nothing overlaps
     sums = [side.value for side in difference.totals]
-    # What is below a hundredth is rounding, and no overlap.
+    # An overlap below a hundredth is rounding.
     beside = [
         quantity(whole - own.value if whole - own.value > 0.01 * whole else 0.0, "s")
         for whole, own in zip(sums, (busy.old, busy.new), strict=True)
@@ -496,7 +496,7 @@ def inside_words(row: WorkChange) -> str:
 
 
 def _kernels(capture: ProgramCapture, places: Sequence[int]) -> int:
-    """How many of some works are kernels: fills belong to a group and are none."""
+    """The number of kernels among works: fills belong to a group and are not kernels."""
     return sum(capture.survey.works[place].kind == "kernel" for place in places)
 
 
@@ -533,9 +533,9 @@ _OTHER_TILE = 1.5
 
 
 def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
-    """What a kernel's launches alone tell where as many have fewer or more blocks; "" for nothing.
+    """A sentence if as many launches of a kernel have fewer or more blocks; else "".
 
-    That a launch does the same work is not known: it is said to be assumed.
+    It is unknown if a launch does the same work; the sentence says that it assumes so.
     """
     often = difference.launches(row)
     if len(row.classes) != 1 or row.fate != "same" or often[0] != often[1]:
@@ -573,12 +573,12 @@ class ClassRow(NamedTuple):
 
 
 class KernelWords(Record, frozen=True):
-    """What is said of a kernel, in the order of a screen.
+    """The words on a kernel, in the order of a screen.
 
-    `seconds` is its time in the program, `of_it` what that is of, how often it is launched and its
-    share of the change. `configurations` are those that it is launched in, where that is several
-    or another one; `warnings` what may change a verdict. `launch` says of a launch how much faster
-    it is, `profiler` its times there; `sentences` what launches tell, or why they do not.
+    `seconds` is its time in the program, `of_it` its launches and its share of the change.
+    `configurations` are its launch configurations, if they are several or changed; `warnings` may
+    change a verdict. `launch` is the factor of one launch, `profiler` its times under the profiler;
+    `sentences` explain its launches, or say why they cannot.
     """
 
     seconds: str
@@ -591,12 +591,12 @@ class KernelWords(Record, frozen=True):
 
     @property
     def program(self) -> str:
-        """What it is in the program."""
+        """Its time in the program, in words."""
         return f"{self.seconds} {self.of_it}"
 
     @property
     def launches(self) -> tuple[str, ...]:
-        """What is said of its launches, a line each."""
+        """Lines on its launches."""
         rows = (" ".join(filter(None, row)) for row in self.configurations)
         return (*rows, *filter(None, [f"{self.launch} {self.profiler}".strip()]))
 

@@ -59,7 +59,7 @@ class _Surveyed(PagedLaunches):
 
     @cached_property
     def detail(self) -> Profile | None:
-        """What was profiled of it."""
+        """The profile of its kernels."""
         return self._shelf.detail(self.capture)
 
     def page_of(self, places: tuple[int, ...]) -> str:
@@ -91,7 +91,7 @@ class _Surveyed(PagedLaunches):
 
 
 def program_folder(*programs: CapturedProgram) -> str:
-    """Where the pages of a capture lie, or of two that are compared, from the site's root."""
+    """The folder of the pages of a capture, or of two compared ones, below the site's root."""
     names = "..".join(page_part(program.name) for program in programs)
     # Captures of one name from two folders are two programs; the path stays private.
     roots = [str(program.root.resolve()) for program in programs]
@@ -141,7 +141,7 @@ class _Compared:
 
     @cached_property
     def names(self) -> list[str]:
-        """What the rows are called."""
+        """The names of the rows."""
         return row_names(self.difference)
 
     @cached_property
@@ -156,7 +156,7 @@ class _Compared:
         return out
 
     def page_of(self, number: int) -> str:
-        """Where a row leads to, from the comparison's page: its step, or one of its launches."""
+        """The link of a row, from the comparison's page: to its step, or one of its launches."""
         if number in self.files:
             return self.files[number]
         row = self.difference.rows[number]

@@ -150,7 +150,7 @@ def _busy_tile(survey: Survey) -> Tile:
 
 
 def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
-    """What the emulator counted of a program, and what it was before."""
+    """Tiles of the emulator's counts of a program, with the old ones."""
     counts = {
         _("Instructions"): ("instructions", 0),
         _("Global sectors"): ("sectors", new.sectors_ideal),
@@ -171,14 +171,14 @@ def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
 
 
 def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
-    """What was profiled, a launch of each kernel: the one that weighs most."""
+    """The profile with one launch of each kernel: the one that weighs most."""
     sides = (launches_of(capture, detail, (place,)) for place in dict.fromkeys(capture.detail))
     found = [main_launch(own) for own in sides if own is not None]
     return replace(detail, launches=tuple(launch for launch in found if launch is not None))
 
 
 def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
-    """Who takes the time, in a sentence."""
+    """The kernels that take the time, in a sentence."""
     most = [f"{shortened(row.name)} {row.cells[1]}" for row in rows[:3]]
     return _("{time} on the GPU: {kernels} of it").format(
         time=time_words(total(capture.survey)), kernels=units.listed(most)
@@ -316,7 +316,7 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
 
 
 def _told(difference: ProgramDifference, step: KernelStep | None, href: str) -> dict[str, Any]:
-    """What is said of a kernel below its name: its strip if it has one, and `words` besides."""
+    """The text below a kernel's name: its strip if it has one, and `words` besides."""
     if step is None:
         return {}
     said, story = step_words(step, difference), step.story

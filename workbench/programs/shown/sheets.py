@@ -158,7 +158,7 @@ def _hottest(
 
 
 def _flat(row: shapes.KernelRow | shapes.KernelFate, **other: Any) -> dict[str, Any]:
-    """A row of ``--format csv``: what is no list of its own."""
+    """A row of ``--format csv``: what is not a list of its own."""
     nested = ("ranges", "configurations")
     out = {name: value for name, value in asdict(row).items() if name not in nested} | other
     for name in [name for name in out if name in _PARTS]:
@@ -257,7 +257,7 @@ def _range(row: shapes.KernelRow) -> str:
 
 
 def side_fields(capture: ProgramCapture, whole: Estimate | None) -> dict[str, Any]:
-    """What every document says of a capture."""
+    """The fields of a capture in every document."""
     return {
         "capture": capture.name,
         "command": list(capture.command),
@@ -393,7 +393,7 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
 
 
 def row_names(difference: ProgramDifference) -> list[str]:
-    """What rows are called: as in the tables of either side, arguments only where needed."""
+    """Names of rows: as in the tables of either side, with arguments only if needed."""
     sides = [names_of(side.survey.works) for side in (difference.old, difference.new)]
 
     def name(row: WorkChange) -> str:

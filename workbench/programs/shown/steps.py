@@ -45,7 +45,7 @@ _KERNEL_COUNTERS = 6
 def kernel_step_view(
     step: KernelStep, difference: ProgramDifference, *, width: int
 ) -> RenderableType:
-    """What became of a kernel: its time in the program, the sentence, counters, lines."""
+    """The change of a kernel: its time in the program, the sentence, counters, lines."""
     name = told_names(difference)[difference.rows.index(step.row)]
     words = step_words(step, difference)
     head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")

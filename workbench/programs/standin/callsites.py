@@ -1,4 +1,4 @@
-"""Where a program allocates and launches: source lines of call chains, by addr2line."""
+"""Source lines of a program's allocations and launches: call chains, by addr2line."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from workbench.study.mangling import own_name
 
 #: Bytes of address space that a process has, and of them for variables of modules.
 ARENA, RESERVED = 64 << 30, 8 << 30
-#: Where the arena may lie: far from where a program, its heap and its libraries are.
+#: Possible addresses of the arena: far from a program, its heap and its libraries.
 BASES = (0x2000_0000_0000, 0x3000_0000_0000, 0x1800_0000_0000, 0x4000_0000_0000)
 #: CUresult of what is refused.
 INVALID_VALUE, INVALID_IMAGE, NO_BINARY, NOT_FOUND, NOT_SUPPORTED = 1, 218, 209, 500, 801
 OUT_OF_RESOURCES = 701
-#: Why a run ended, where it has used up its time.
+#: The reason for the end of a run that has used up its time.
 TIME_IS_OVER = "the time of the run is over"
 _ALIGN = 256
 _NORESERVE = 0x4000  # MAP_NORESERVE of Linux

@@ -16,7 +16,7 @@ from workbench.study.mangling import own_name
 #: CUresult of a context that a kernel broke.
 ILLEGAL_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, MISALIGNED = 700, 719, 710, 715, 716
 _CODES = {"out-of-bounds": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "assert": ASSERT}
-#: How arrays are called until somebody asks for their names.
+#: Names of arrays until their real names are looked up.
 ARRAY = "array#{}"
 _ARRAY = re.compile(r"array#(\d+)")
 #: A header of a toolkit in a message: where it lies says nothing.

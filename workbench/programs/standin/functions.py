@@ -126,7 +126,7 @@ def tables(headers: Headers) -> str:
 
 
 def _entries(headers: Headers) -> Iterator[tuple[str, int, str]]:
-    """Which symbol a version of CUDA means by the name of a function.
+    """The symbols that versions of CUDA mean by the name of a function.
 
     ``cudaTypedefs.h`` names the versions that changed a function; the symbols of a function are
     its name, then ``NAME_v2`` and so on.

@@ -43,7 +43,7 @@ class ModuleKernel:
 
     @cached_property
     def pointed(self) -> tuple[tuple[int, int], ...]:
-        """Where a parameter points to plain elements: its offset, and the bytes of an element."""
+        """Parameters that point to plain elements: offset, and bytes of an element."""
         types = in_parentheses(demangled(self.kernel.name))
         if len(types) != len(self.parameters):
             return ()

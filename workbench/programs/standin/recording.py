@@ -98,7 +98,7 @@ class LaunchRecorder:
             self._leave(asked.kernel, "its launch failed; `workbench run` says why")
             return
         after = [_content(device, each) for each in reached]
-        # Where the launch left gaps in memory that it found unwritten, nothing is said.
+        # Gaps that the launch left in unwritten memory have no value.
         filled = [
             has if has or mask is None or mask.all() else None
             for has, mask in zip(found, masks, strict=True)
@@ -117,7 +117,7 @@ def _content(device: EmulatedDevice, each: _Reached) -> bytes:
 
 
 def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None:
-    """Which bytes of it something has written; None: that is not watched."""
+    """True for bytes that were written; None: writes are not watched."""
     start = each.start - device.base
     return None if device.written is None else device.written[start : start + each.size]
 

@@ -39,7 +39,7 @@ from workbench.study.lifted import RecordedLaunch
 
 #: A path of which a shell makes nothing else; nvcc hands it to one.
 _PLAIN = re.compile(r"[\w./+@:,=%~^ -]+")
-#: What the loader of a program is told, and the socket of this run.
+#: Environment variable with the socket of this run.
 SOCKET = "WORKBENCH_STANDIN"
 #: Seconds that a compilation may take, and lines of output that are kept.
 _COMPILE_S, _TAIL = 600, 40

@@ -45,7 +45,7 @@ from workbench.study.parameters import KernelParameter, free_name, parameters_of
 from workbench.study.scaffold import pair
 from workbench.study.sources import read_source
 
-#: What another order of sums may cost, of results of these types: stated, not measured.
+#: Type -> the error that another order of sums may cause: stated, not measured.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 _TENSOR_MAP = 128
 _LOOKED_AT = 1 << 16  # bytes of a buffer whose type nothing says
@@ -53,7 +53,7 @@ _LOOKED_AT = 1 << 16  # bytes of a buffer whose type nothing says
 
 @dataclass
 class _SourceText:
-    """What was found of the kernel's source: its text for v0, and what is told of it."""
+    """The kernel's source, as far as it was found: its text for v0, and a note on it."""
 
     text: str = ""
     python: bool = False
@@ -164,7 +164,7 @@ def _toolkit(path: str) -> bool:
 
 
 def instantiation(lifted: LiftedLaunch) -> str:
-    """What makes a compiler write a template's instance that was launched; empty if it is none."""
+    """The explicit instantiation of the launched template instance; "" for other kernels."""
     head = lifted.demangled.replace("(anonymous namespace)::", "")
     if not head.startswith("void ") or ">(" not in head or not lifted.kernel.startswith("_Z"):
         return ""
@@ -180,7 +180,7 @@ def buffer_uses(
     parameters: Sequence[KernelParameter],
     stored: float = math.inf,
 ) -> tuple[list[BufferUse], list[str]]:
-    """What becomes of each buffer, and what is to be told of it.
+    """The use of each buffer, and notes on it.
 
     `content` gives what a file of the record holds, `stored` is how many bytes it stored at most.
     Raises KernelError: a buffer cannot be given back as it was; or it has no right answer, because
@@ -324,7 +324,7 @@ def _lifted_text(lifted: LiftedLaunch, uses: Sequence[BufferUse], notes: Sequenc
 
 
 def tolerance_of(lifted: LiftedLaunch, uses: Sequence[BufferUse]) -> tuple[float, str]:
-    """What an output may differ by, and why so much."""
+    """The tolerance of the outputs, and the reason for it."""
     said = {
         True: _("Run twice on the same data, the launch wrote the same bytes"),
         False: _("Run twice on the same data, the launch wrote other bytes"),

@@ -65,15 +65,15 @@ _QUOTED = 8
 
 
 class FromProgram(Record, frozen=True):
-    """Which program becomes a study, as it was typed.
+    """The program that becomes a study, as it was typed.
 
     Attributes:
         file: The source.
         arguments: The program's.
         also: Arguments of further runs, a problem each.
         flags: For nvcc.
-        call: A function that is called, of a file without main.
-        kernel: The kernel that is wanted; "": those that most of the work is done by.
+        call: The call of a function, for a file without main.
+        kernel: The kernel to take; "": those that do most of the work.
         study: The study's name; "": after the file.
         timeout_s: End a run that takes longer, and take what was recorded; None: never.
     """
@@ -94,9 +94,9 @@ class FromProgram(Record, frozen=True):
 
 
 class MadeOfProgram(Record, frozen=True):
-    """What was written.
+    """The written study.
 
-    `versions`: their ids and kernels. `left`: kernels that are none, and why.
+    `versions`: their ids and kernels. `left`: kernels that are not versions -> the reason.
     """
 
     study: str
@@ -143,7 +143,7 @@ class _Group:
 
     @property
     def work(self) -> float:
-        """How much its kernels do in the program."""
+        """The amount of its kernels' work in the program."""
         return sum(kernel.work for kernel in self.kernels)
 
 
@@ -389,7 +389,7 @@ def _begun(kernel: _Kernel) -> _Group:
 
 
 def _joined(group: _Group, kernel: _Kernel) -> bool:
-    """Whether a kernel does the job of a group, to which it is added then."""
+    """True if a kernel does the job of a group; then it is added to the group."""
     runs = {at: each for at, each in kernel.runs.items() if at in group.asked}
     try:
         if not runs:
@@ -555,7 +555,7 @@ _PINNED = re.compile(r"accessPolicyWindow|ACCESS_POLICY_WINDOW|PersistingL2|PERS
 
 
 def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator[str]:
-    """What is to be known of the runs."""
+    """Notes on the runs."""
     if _PINNED.search(without_comments(source.whole)):
         yield (
             "The program keeps data in the L2 (a persisting access policy), and the study does "
@@ -581,7 +581,7 @@ def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
 
 
 def _same(path: Path, text: str) -> bool:
-    """Whether a header is there already; UsageError: another one is."""
+    """True if the header exists; UsageError: it has another text."""
     if not path.exists():
         return False
     if read_source(path) != text:

@@ -87,7 +87,7 @@ def calling(text: str, call: str) -> str:
 
 
 def _arguments(call: str) -> list[str]:
-    """What stands between the commas of a call, in which ``<`` is an operator."""
+    """The texts between the commas of a call, in which ``<`` is an operator."""
     depth, parts = 0, [""]
     for letter in call[call.index("(") + 1 : call.rindex(")")]:
         depth += (letter in "([{") - (letter in ")]}")

@@ -1,4 +1,4 @@
-"""Whether a launch does the job of a study: its inputs are the study's, and so are its outputs."""
+"""Check that a launch does the job of a study: its inputs and outputs are the study's."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class UnfitLaunchError(Exception):
 
 @dataclass(frozen=True)
 class JobData:
-    """What a study gives a launch in one recording, and what it must write.
+    """The inputs that a study gives a launch in one recording, and the outputs that it must write.
 
     Attributes:
-        inputs: Name -> the buffer of which it holds what was there before.
-        outputs: By name.
-        content: Gives what a file of the record holds.
+        inputs: Name -> the buffer whose content before the launch it holds.
+        outputs: Uses of buffers by name.
+        content: Reads a file of the record.
     """
 
     inputs: Mapping[str, LiftedBuffer]
@@ -54,7 +54,7 @@ class JobData:
 
 
 def recorded_in(study: Study, folder: Path) -> list[JobData]:
-    """What a study that was made of a program was recorded with, a recording each.
+    """The recordings of a study that was made of a program.
 
     Raises:
         UsageError: it was not made of recorded launches.

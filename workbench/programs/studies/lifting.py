@@ -18,7 +18,7 @@ from workbench.units import extent, quantity, several
 
 
 class Lift(Record, frozen=True):
-    """Which launch is wanted, as it was typed: of `kernel`, the `number`-th from 1.
+    """The launch to lift, as it was typed: of `kernel`, the `number`-th from 1.
 
     Without a number it is the first of the launches that take most time. `limit` in bytes; `study`
     is the name that it gets, else one after the kernel.

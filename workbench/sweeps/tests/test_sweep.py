@@ -71,7 +71,7 @@ def test_every_version_at_every_size_smallest_first(cli: Cli, project: Project) 
 
 
 def test_what_is_stored_is_not_measured_again_unless_asked(cli: Cli, project: Project) -> None:
-    cli("sweep", *QUICK, "--problem", "n200")
+    cli("sweep", "double:n200", *QUICK)
     age(project)
     code, out, err = cli("sweep", *QUICK)
     assert code == 0 and "2 of 6 are taken from the store (stand-in-1, same sources)" in err
@@ -84,10 +84,10 @@ def test_what_is_stored_is_not_measured_again_unless_asked(cli: Cli, project: Pr
     assert "4 of 6 are taken from the store" in err
     assert "2 stored times are out of date" in err and "[2/2]" in err
     age(project)
-    code, _, err = cli("sweep", *QUICK, "--problem", "n200", "--again")
+    code, _, err = cli("sweep", "double:n200", *QUICK, "--again")
     assert code == 0 and "taken" not in err
     assert not kept(project)["v0", "n200"].startswith("2020")
-    _, out, err = cli("sweep", *QUICK, "--problem", "n200", "--warm")
+    _, out, err = cli("sweep", "double:n200", *QUICK, "--warm")
     assert "taken" not in err and "warm caches" in out  # no cold time stands for a warm one
 
 
@@ -95,16 +95,16 @@ def test_a_changed_version_is_measured_again_and_a_changed_baseline_all(
     cli: Cli, project_file: Edit, add_version: Add
 ) -> None:
     add_version("v1", "one")
-    cli("sweep", *QUICK, "--problem", "n200")
+    cli("sweep", "double:n200", *QUICK)
     project_file("v1_added.cu", "// one", "// two")
-    _, _, err = cli("sweep", *QUICK, "--problem", "n200")
+    _, _, err = cli("sweep", "double:n200", *QUICK)
     assert "2 of 3 are taken" in err and "1 stored time is out of date" in err
     assert "time v1 on n200 (cold caches)" in err
     project_file("v1_added.cu", 'title = "One', 'title = "Still one')
-    _, _, err = cli("sweep", *QUICK, "--problem", "n200")
+    _, _, err = cli("sweep", "double:n200", *QUICK)
     assert "3 of 3 are taken" in err  # prose is not part of the source
     project_file("library.py", "import ctypes", "import ctypes  # changed")
-    _, _, err = cli("sweep", *QUICK, "--problem", "n200")
+    _, _, err = cli("sweep", "double:n200", *QUICK)
     assert "taken" not in err and "[3/3]" in err
 
 
@@ -114,7 +114,7 @@ def test_a_crash_costs_one_combination_and_decides_the_exit_code(
     add_version("v1", "crashes")
     add_version("v2", "does not compile")
     stand_in("crash v1")
-    code, out, err = cli("sweep", *QUICK, "--problem", "n200", "--problem", "n1000")
+    code, out, err = cli("sweep", "double:n200,n1000", *QUICK)
     assert code == 4
     assert sorted(kept(project)) == sorted(COMBINATIONS[:4])
     assert "v1 n200: error: v1 crashed on n200" in err and "workbench verify" in err
@@ -155,7 +155,7 @@ def test_a_baseline_that_is_not_here_is_passed_over(
 
 def test_targets_study_versions_and_patterns(cli: Cli, project: Project, add_version: Add) -> None:
     add_version("v1", "the same")
-    code, out, _ = cli("sweep", "double", "v1", *QUICK, "--problem", "n?000")
+    code, out, _ = cli("sweep", "double:n?000", "v1", *QUICK)
     assert code == 0 and sorted(kept(project)) == [("v1", "n1000"), ("v1", "n4000")]
     assert "library" not in out.split("fastest")[0].replace("speed to library", "")
     words = ("--study", "double", "v0", "--problem", "n7", "--format", "json")
@@ -192,7 +192,7 @@ def test_a_study_without_sizes_says_where_to_add_them(cli: Cli, project_file: Ed
 
 @pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_it_says_so_and_shows_what_is_recorded(cli: Cli, add_version: Add) -> None:
-    cli("sweep", *QUICK, "--problem", "n?000")
+    cli("sweep", "double:n?000", *QUICK)
     add_version("v1", "never timed")
     code, out, err = cli("sweep")
     assert code == 3 and out == ""
@@ -206,9 +206,9 @@ def test_without_a_gpu_it_says_so_and_shows_what_is_recorded(cli: Cli, add_versi
 
 
 def test_recorded_times_of_older_sources_are_marked(cli: Cli, project_file: Edit) -> None:
-    cli("sweep", *QUICK, "--problem", "n200")
+    cli("sweep", "double:n200", *QUICK)
     project_file("v0_plain.cu", "2 * x[i]", "x[i] * 2")
-    _, out, _ = cli("sweep", "--recorded", "--problem", "n200")
+    _, out, _ = cli("sweep", "--recorded", "double:n200")
     assert "†" in next(line for line in out.splitlines() if line.startswith("v0"))
     assert "† measured on an older source" in out and "fastest" not in out
 
@@ -216,12 +216,12 @@ def test_recorded_times_of_older_sources_are_marked(cli: Cli, project_file: Edit
 def test_nothing_recorded_and_unknown_devices(cli: Cli) -> None:
     code, _, err = cli("sweep", "--recorded")
     assert code == 3 and "no time of double is recorded" in err
-    cli("sweep", *QUICK, "--problem", "n200")
-    code, _, err = cli("sweep", "--recorded", "--problem", "n4000")
+    cli("sweep", "double:n200", *QUICK)
+    code, _, err = cli("sweep", "--recorded", "double:n4000")
     assert code == 3 and "none of these times" in err
-    code, _, err = cli("sweep", "--recorded", "--device", "h100")
+    code, _, err = cli("sweep", "--recorded", "double@h100")
     assert code == 2 and "NVIDIA Stand-In 1" in err
-    code, out, _ = cli("sweep", "--recorded", "--device", "stand-in-1", "--format", "csv")
+    code, out, _ = cli("sweep", "--recorded", "double@stand-in-1", "--format", "csv")
     assert code == 0 and out.startswith("status,reason,study,version,problem,device,")
 
 
@@ -287,7 +287,7 @@ def test_the_command_to_go_on_with_repeats_what_was_asked_for_and_no_default() -
     scope = SweepScope(("sgemm", "v3"), None, ("n*", "s1 2"))
     run = RunOptions(launcher="srun --gres=gpu:1")
     assert _command_line(scope, TimeOptions(), run, "table", "") == (
-        "workbench sweep sgemm v3 --problem 'n*' --problem 's1 2' --launcher 'srun --gres=gpu:1'"
+        "workbench sweep 'sgemm:n*,s1 2' v3 --launcher 'srun --gres=gpu:1'"
     )
     every, other = SweepScope((), None, ()), RunOptions(limit=Deadline(60.0), seed=0)
     sampling = TimeOptions(limit_s=3.0, cache="warm")

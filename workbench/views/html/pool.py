@@ -45,10 +45,8 @@ _plan: list[list[Page]] = []
 def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     """Render and write groups of pages; one list of (path, manifest's word) per group.
 
-    `groups` is emptied on the way, so that what a group was made of can be let go.
-
-    Raises:
-        Whatever rendering raises; groups that are done stay written and told.
+    `groups` is emptied on the way, so that what a group was made of can be let go. Raises Whatever
+    rendering raises; groups that are done stay written and told.
     """
     processes = _processes(groups)
     if processes == 1:

@@ -74,9 +74,8 @@ class _Report(PagedLaunches):
         try:
             self.content = read_regular(file.path, REPORT)
         except OSError as error:
-            raise UsageError(
-                f"cannot read {file.path}: {error.strerror}", "Check the path and its permissions."
-            ) from error
+            said = f"cannot read {file.path}: {error.strerror}"
+            raise UsageError(said, "Check the path.") from error
         self.file = file
         self.name = file.title + (f"::{file.kernel}" if file.kernel else "")
         # Two files of the same name from two folders are two reports; the path stays private.

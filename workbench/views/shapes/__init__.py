@@ -34,10 +34,8 @@ _Shape = TypeVar("_Shape", bound=Document)
 def shaped(record: object, shape: type[_Shape], **other: object) -> _Shape:
     """The fields of `shape` as `record` has them as attributes, those of its parts included.
 
-    `other` are fields that are not as the record has them; UNSET ones are left out.
-
-    Raises:
-        msgspec.ValidationError: the record lacks one, or has it of another type.
+    `other` are fields that are not as the record has them; UNSET ones are left out. Raises
+    msgspec.ValidationError: the record lacks one, or has it of another type.
     """
     if not other:
         return msgspec.convert(record, shape, from_attributes=True)
@@ -56,10 +54,10 @@ def dumps(document: Json) -> str:
 
 
 def compact(document: Any) -> str:
-    """JSON in one line; characters that nobody sees are escapes in it."""
+    """JSON in one line, with escapes for invisible characters."""
     try:
         data = msgspec.json.encode(document)
-    except UnicodeEncodeError:  # half a character: of a file's name that is no UTF-8
+    except UnicodeEncodeError:  # half a character: of a file's name that is not UTF-8
         data = msgspec.json.encode(whole(document))
     return escaped(data.decode())
 

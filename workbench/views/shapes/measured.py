@@ -18,7 +18,8 @@ class VerifiedProblem(Document, frozen=True):
 
     `judged` is false where nothing could run it: it is neither right nor wrong. `against` is the
     version whose results are the right answer; empty where study.py computes that. `problem` is
-    empty of a version whose file cannot be used.
+    empty of a version whose file cannot be used. `fixed`: another seed gave the same inputs, so
+    that a result that is kept from the first run would not show.
     """
 
     version: str
@@ -34,6 +35,7 @@ class VerifiedProblem(Document, frozen=True):
     message: str = ""
     hint: str = ""
     against: str = ""
+    fixed: bool = False
 
 
 class FindingPlace(Document, Place, frozen=True):

@@ -39,6 +39,13 @@ def verify_sheet(
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
     notes += _unproved(rows)
+    if fixed := ", ".join(dict.fromkeys(row.version for row in rows if row.fixed)):
+        notes.append(
+            _(
+                "inputs() of study.py gives the same for every seed, so a result that {versions} "
+                "keeps from its first run would not be noticed."
+            ).format(versions=fixed)
+        )
     if sanitized and not findings:
         tools = ", ".join(sanitized)
         notes.append(_("compute-sanitizer ({tools}): no findings.").format(tools=tools))

@@ -332,8 +332,7 @@ def version_view(
 ) -> View:
     """The page of a stored profile of `rung`; `strips`: of steps that were told before.
 
-    Raises:
-        MissingError, DataError: what is recorded on another device cannot be read.
+    Raises MissingError, DataError: what is recorded on another device cannot be read.
     """
     ladder = rung.ladder
     head = replace(head, chips=(*facts_of(profile), *head.chips))
