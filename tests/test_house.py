@@ -8,6 +8,7 @@ also those that only calls close.
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -72,7 +73,14 @@ ROOMS = {name: path.parent for name, path in FILES.items() if path.name == "__in
 
 @cache
 def tree(module: str) -> ast.Module:
-    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+    parsed = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    gc.freeze()  # it stays, and is no more searched for cycles: that took longer than parsing
+    return parsed
+
+
+@cache
+def nodes(module: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(module)))
 
 
 def place(module: str, node: ast.stmt) -> str:
@@ -140,12 +148,12 @@ def test_imports_inside_of_functions_are_few() -> None:
 
 def late_imports(module: str) -> set[ast.stmt]:
     """Imports that wait for a function to run."""
+    functions = [n for n in nodes(module) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     return {
         each
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for each in ast.walk(node)
+        for each in nodes(module)
         if isinstance(each, ast.Import | ast.ImportFrom)
+        and any(one.lineno < each.lineno <= (one.end_lineno or 0) for one in functions)
     }
 
 
@@ -179,7 +187,7 @@ def test_a_class_has_its_name_alone() -> None:
     found: dict[str, list[str]] = defaultdict(list)
     for module in FILES:
         package = module.split(".")[0]  # each of the two has names of its own
-        for node in ast.walk(tree(module)):
+        for node in nodes(module):
             if isinstance(node, ast.ClassDef):
                 found[f"{package}.{node.name.lstrip('_')}"].append(place(module, node))
     twice = {name: at for name, at in found.items() if len(at) > 1}
@@ -207,7 +215,7 @@ def test_no_function_has_too_many_parameters() -> None:
     none(
         f"{place(module, node)} {node.name}: {len(parameters(node))} parameters"
         for module in FILES
-        for node in ast.walk(tree(module))
+        for node in nodes(module)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if len(parameters(node)) > MOST_PARAMETERS and not is_commands_face(node)
     )
@@ -364,7 +372,7 @@ EDITORS = {f"workbench.{name}" for name in ("run", "command", "verify", "timeout
 def defined(module: str) -> frozenset[str]:
     """Names that a module defines or imports, at any depth."""
     found = set()
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -442,9 +450,7 @@ def writes(node: ast.Call) -> bool:
 def test_all_writing_and_removing_goes_through_one_room() -> None:
     found = {
         module: [
-            node.lineno
-            for node in ast.walk(tree(module))
-            if isinstance(node, ast.Call) and writes(node)
+            node.lineno for node in nodes(module) if isinstance(node, ast.Call) and writes(node)
         ]
         for module in FILES
         if not module.startswith("workbench.disk.")
@@ -481,7 +487,7 @@ def speaks(node: ast.Call) -> bool:
 
 def test_all_that_is_said_goes_through_one_door() -> None:
     found = {
-        module: [n.lineno for n in ast.walk(tree(module)) if isinstance(n, ast.Call) and speaks(n)]
+        module: [n.lineno for n in nodes(module) if isinstance(n, ast.Call) and speaks(n)]
         for module in FILES
     }
     found = {module: lines for module, lines in found.items() if lines}
@@ -537,7 +543,11 @@ def starts(node: ast.AST) -> bool:
     """Whether a call starts a program. A fork of ourselves (``get_context("fork")``) is none."""
     if not isinstance(node, ast.Call):
         return False
-    name = ast.unparse(node.func)
+    match node.func:  # most are one of these, and `ast.unparse` takes long
+        case ast.Attribute(value=ast.Name(id=of), attr=attribute):
+            name = f"{of}.{attribute}"
+        case _:
+            name = ast.unparse(node.func)
     if name.endswith("get_context"):
         return ast.unparse(node).split("(", 1)[1] != "'fork')"
     if name == "ProcessPoolExecutor":
@@ -545,12 +555,12 @@ def starts(node: ast.AST) -> bool:
     return bool(STARTING.match(name))
 
 
-def names_interpreter(tree: ast.Module) -> Iterator[int]:
+def names_interpreter(every: Iterable[ast.AST]) -> Iterator[int]:
     """Lines that name our own interpreter, or start a list of words with one."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Name | ast.alias) and (
+    for node in every:
+        last = node.name if isinstance(node, ast.alias) else getattr(node, "attr", "")
+        if last in ("executable", "sys.executable", "_base_executable") and (
             ast.unparse(node) in ("sys.executable", "executable", "sys._base_executable")
-            and not (isinstance(node, ast.Name) and node.id == "executable")
         ):
             yield getattr(node, "lineno", 0)
         if (word := first_word(node)) is not None and INTERPRETER.match(word):
@@ -569,11 +579,11 @@ def first_word(node: ast.AST) -> str | None:
     return None
 
 
-def other_ways(module: str, tree: ast.Module) -> Iterator[str]:
+def other_ways(module: str, every: Iterable[ast.AST]) -> Iterator[str]:
     """Lines of a module that start something in another way than the house has."""
     if module != STARTS_PYTHON:
-        yield from (f"{module}:{line} names an interpreter" for line in names_interpreter(tree))
-    for node in ast.walk(tree):
+        yield from (f"{module}:{line} names an interpreter" for line in names_interpreter(every))
+    for node in every:
         if starts(node) and module not in MAY_START:
             yield f"{module}:{node.lineno} starts a program"  # type: ignore[attr-defined]
         if module != SAYS_GIT and (first_word(node) or "").split(" ")[0] == "git":
@@ -581,8 +591,8 @@ def other_ways(module: str, tree: ast.Module) -> Iterator[str]:
 
 
 def test_programs_are_started_in_one_way() -> None:
-    none(line for module in FILES for line in other_ways(module, tree(module)))
-    starting = {module for module in FILES if any(map(starts, ast.walk(tree(module))))}
+    none(line for module in FILES for line in other_ways(module, nodes(module)))
+    starting = {module for module in FILES if any(map(starts, nodes(module)))}
     assert still(MAY_START) <= starting, "who no longer starts anything needs no leave"
 
 
@@ -604,4 +614,4 @@ def test_programs_are_started_in_one_way() -> None:
     ],
 )
 def test_another_way_is_found(breach: str) -> None:
-    assert list(other_ways("workbench.views.text", ast.parse(breach)))
+    assert list(other_ways("workbench.views.text", list(ast.walk(ast.parse(breach)))))

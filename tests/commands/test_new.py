@@ -231,7 +231,6 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
         (["v1-x"], "`v1-x` cannot be a new version's name", "v5_register_tile"),
         (["v1", "--from", "v9"], "study vadd has no version `v9`", "versions: v0"),
         (["v1", "--study", "vad"], "there is no study `vad`", "Did you mean `vadd`?"),
-        (["other/v1", "--study", "vadd"], "lies in study other, not in vadd", "one study"),
         (["a/b/c"], "`a/b/c` is not a version", "sgemm/v3"),
         (["v9@h100"], "`v9@h100` names a device", "Leave out @h100"),
         (["vadd"], "study `vadd` already exists", "workbench new vadd/v1"),

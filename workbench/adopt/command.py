@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from workbench import units
@@ -42,7 +40,7 @@ def command(
     """
     session = CoreSession()
     name, where = apart(target, where)
-    if "/" in name or re.match(r"v\d", name):
+    if "/" in name or name[1:2].isdigit():
         version = name
     study = where.study if version else name or where.study
     wish = Import(report, version, study, where.problem, kernel, where.device)

@@ -108,15 +108,14 @@ def command(
     arguments: tuple[str, ...] = click.get_current_context().obj["program"]
     if version and not study and re.fullmatch(r"(?![a-zA-Z]\d)[a-zA-Z]\w*", version):
         study, version = version, None
+    elif version and study and "/" not in version:
+        version = f"{study}/{version}"
     begins = file is not None or example  # and what it makes may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
+    where, tuned_for = Selection(problem=problem), None
     if tuned is not None:
-        tuned, where = apart(tuned, Selection(problem=problem))
-        problem = where.problem
-    elif problem is not None:
-        raise UsageError(
-            "a problem chooses among the winners of a tuning", "Add --from-tuned VERSION."
-        )
+        tuned, where = apart(tuned, where)
+        tuned_for = where.problem or ""
     other = parent is not None or begins or kernel or defines
     if tuned is not None and (_TUNED is None or version is None or other):
         raise UsageError(
@@ -172,9 +171,7 @@ def command(
             say(f'To write v0 for short, set default_study = "{study}" in the settings.')
         return
     values = _values(defines)
-    _start_version(
-        version, tuned or parent, study, title, values, (problem or "") if tuned else None
-    )
+    _start_version(version, tuned or parent, title, values, tuned_for)
 
 
 def _values(defines: tuple[str, ...]) -> dict[str, str]:
@@ -188,17 +185,12 @@ def _values(defines: tuple[str, ...]) -> dict[str, str]:
 def _start_version(
     version: str,
     parent: str | None,
-    study: str | None,
     title: str,
     defines: Mapping[str, str],
     tuned_for: str | None,
 ) -> None:
     project = require_project()
-    study_name, name = parse_target(version, project, study)
-    if study is not None and study != study_name:
-        raise UsageError(
-            f"`{version}` lies in study {study_name}, not in {study}", "Name one study only."
-        )
+    study_name, name = parse_target(version, project)
     loaded = view_study(project, study_name)
     if parent is None:
         ladder = [each for each in loaded.versions.values() if not each.baseline]

@@ -53,8 +53,8 @@ def command(
     """Show a version's (or report file's) counters, lines and rules.
 
     TARGET is a version (v3, sgemm/v3:n4096@h200), or a study (sgemm), whose versions it lists;
-    or a report: x.ncu-rep, x.ncu-rep::kernel, x.ncu-rep::kernel#2 (its second launch); or a
-    capture: @before for the whole program, @before::kernel for what was profiled of it.
+    or a report (x.ncu-rep, x.ncu-rep::kernel, or its second launch x.ncu-rep::kernel#2); or a
+    capture: @before for the whole program, @before::kernel for the profile of a kernel.
     """
     session = CoreSession(listener=Progress())
     if not (is_report(target) or all_ or memory) and session.is_study(apart(target)[0]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -28,13 +27,17 @@ if TYPE_CHECKING:
 
 def _filters(target: str, **given: Unpack[Filters]) -> Filters:
     name, where = apart(target, Selection(problem=given["problem"], device=given["device"]))
-    study, _, version = name.rpartition("/") if re.search(r"/|^v\d", name) else (name, "", "")
-    own: Filters = {"study": study or given["study"], "version": version or given["version"]}
+    study, _, version = (
+        name.rpartition("/") if "/" in name or name[1:2].isdigit() else (name, "", "")
+    )
+    given |= {"study": study or given["study"], "version": version or given["version"]}
     device = where.device and device_slug(where.device)
-    return {**given, **own, "problem": where.problem, "device": device}
+    return {**given, "problem": where.problem, "device": device}
 
 
-_where_options = folded(
+@click.command()
+@click.argument("table", type=click.Choice(["counters", "lines", "launches", "times"]))
+@folded(
     "where",
     _filters,
     click.argument("target", default="", metavar="[STUDY][/VERSION][:PROBLEM][@DEVICE]"),
@@ -42,11 +45,6 @@ _where_options = folded(
     version_option,
     click.option("--engine", type=click.Choice(["ncu", "emulator"]), help="Only this engine."),
 )
-
-
-@click.command()
-@click.argument("table", type=click.Choice(["counters", "lines", "launches", "times"]))
-@_where_options
 @click.option(
     "--metric",
     "metrics",
@@ -73,10 +71,7 @@ def command(
     format_: str | None,
     out: Path | None,
 ) -> None:
-    """Export the records as a table for other programs: a row for each value.
-
-    Every study, version, problem and device that is meant: sgemm, v3 or sgemm/v3:n4096@h200.
-    """
+    """Export the records as a table for other programs: a row for each value."""
     if metrics and table not in ("counters", "lines"):
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")
     if where.get("engine") and table == "times":

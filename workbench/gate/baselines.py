@@ -139,8 +139,3 @@ class Baselines:
             runs = sorted([*others, run], key=lambda each: each.captured)[-most:]
             data = msgspec.json.format(msgspec.json.encode(_Runs(runs=tuple(runs))), indent=1)
             replace_file(self.root, self._file(timing), data + b"\n", durable=True)
-
-
-def disturbed(timing: Timing) -> str:
-    """The disturbances of a timing, in its own words; "" without any."""
-    return " ".join(each.message for each in timing.notices if each.code in DISTURBED)

@@ -20,14 +20,14 @@ from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, UsageError
 from workbench.gate.baselines import DISTURBED
 from workbench.gate.earlier import Before, Verified, measure, verified
-from workbench.gate.judging import Asked, Past, gates_of, wrong
+from workbench.gate.judging import Asked, Past, gates_of, rules_of, wrong
 from workbench.gate.rules import Gate, Rules, check_step, overall
 from workbench.language import _
 from workbench.model import Estimate
 from workbench.project import Project
 from workbench.session.step import Diff
 from workbench.session.targets import resolve
-from workbench.session.workspace import Workspace
+from workbench.session.workspace import Selection, Workspace
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.sources import source_hash
@@ -86,7 +86,7 @@ class Ruling(Past, frozen=True, kw_only=True):
         return text + (where if self.device else "")
 
 
-def rule(place: Workspace, claim: Claim, asked: Asked, run: RunOptions) -> Ruling:
+def rule(place: Workspace, claim: Claim, wish: Selection, run: RunOptions | None) -> Ruling:
     """Judge a claim.
 
     Raises:
@@ -94,7 +94,8 @@ def rule(place: Workspace, claim: Claim, asked: Asked, run: RunOptions) -> Rulin
         DataError: a damaged file.
         MissingError: both are to run, and neither a GPU nor a compiler is here.
     """
-    named, wish = replace(asked, names=(claim.over, claim.version)).named, asked.selection
+    run, rules = run or RunOptions(), rules_of(place)
+    named = Asked((claim.over, claim.version), wish, rules).named
     project, study, versions = named.pick(place.project, run=claim.again)
     if len(versions) != 2 or not 0 < claim.at_least < float("inf"):
         raise UsageError(
@@ -119,7 +120,7 @@ def rule(place: Workspace, claim: Claim, asked: Asked, run: RunOptions) -> Rulin
                 turns = timed
                 wish = replace(wish, problem=timed.problem, device=device_slug(timed.device))
             else:
-                gates += gates_of(new, timed, asked.rules)
+                gates += gates_of(new, timed, rules)
     try:
         step = Diff(*resolve(place, labels, wish))
     except (InconclusiveError, UsageError) as error:
@@ -128,7 +129,7 @@ def rule(place: Workspace, claim: Claim, asked: Asked, run: RunOptions) -> Rulin
     gates += case.of_time()
     if step is not None:
         gates += case.recorded(step, place.store, checked=claim.again)
-        gates += case.of_counters(step, asked.rules)
+        gates += case.of_counters(step, rules)
     ratio, in_turns = case.ratio
     return Ruling(
         gates=tuple(gates),

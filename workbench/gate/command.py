@@ -170,22 +170,18 @@ def command(
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
-        raise UsageError(
-            "--against and --baseline are separate gates", "Run the command once for each."
-        )
+        raise UsageError("--against and --baseline are separate gates", "Run once for each.")
     claimed = bool(claim.version or claim.over)
     if claimed and (versions or all_ or against or baseline):
         raise UsageError("--claim is judged alone", "Run the command once for each.")
     if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
-    for kind, __ in files:
-        speak_for(kind)
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)
     past: Past
     if claimed:
-        past = rule(session, claim, asked, run)
+        past = rule(session, claim, selection, run)
     elif against:
         past = gates.against(session, asked, against, run, accept=keeping.accept)
     elif baseline:
@@ -237,6 +233,7 @@ def _target(text: str) -> tuple[str, Path]:
             f"--also {text}: {what}",
             f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",
         )
+    speak_for(kind)
     return kind, Path(name)
 
 

@@ -22,7 +22,7 @@ from workbench.analysis.times.regression import Status, Turns
 from workbench.engines import RunOptions, fresh_seed
 from workbench.engines.choice import choose
 from workbench.errors import InconclusiveError, KernelError, UsageError, WorkbenchError
-from workbench.gate.baselines import BaselineRun, Baselines, disturbed
+from workbench.gate.baselines import DISTURBED, BaselineRun, Baselines
 from workbench.gate.earlier import (
     Before,
     BothCounted,
@@ -542,7 +542,7 @@ def _beside(
     run = BaselineRun.of(timing, keeping.run_name)
     runs = [each for each in kept.runs(timing) if run.like(each) and not run.again(each)]
     label = f"{version.study}/{version.id}"
-    trouble = disturbed(timing)
+    trouble = " ".join(each.message for each in timing.notices if each.code in DISTURBED)
     if timing.source_hash not in ("", source_hash(project, version)):
         trouble = f"the recorded time is of another state of {version.path}"
     if trouble:

@@ -60,9 +60,6 @@ class GateMethods(Workspace):
         Raises:
             UsageError, DataError, MissingError: as `check`, and as `verify` with `again`.
         """
-        from workbench.engines import RunOptions
         from workbench.gate.claims import Claim, rule
-        from workbench.gate.judging import Asked, rules_of
 
-        asked = Asked((), Selection(**chosen), rules_of(self))
-        return rule(self, Claim(version, over, at_least, again), asked, run or RunOptions())
+        return rule(self, Claim(version, over, at_least, again), Selection(**chosen), run)

@@ -87,19 +87,14 @@ class Selection(Record, frozen=True):
 
 
 def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection]:  # noqa: B008
-    """``sgemm/v3:n4096@h200`` -> (``sgemm/v3``, the selection with that problem and device).
-
-    Raises UsageError: nothing behind a mark, or another problem than the selection's.
-    """
+    """``sgemm/v3:n4096@h200`` -> (``sgemm/v3``, the selection with that problem and device)."""
     head, placed, device = text.partition("@")
     name, sized, problem = (head, "", "") if "::" in head else head.partition(":")
-    for mark, value, what in ((sized, problem, "problem"), (placed, device, "device")):
-        if mark and not value:
-            raise UsageError(f"`{text}` names no {what}", "Write sgemm/v3:n4096@h200, or v3 alone.")
+    if (sized and not problem) or (placed and not device):
+        raise UsageError(f"`{text}` ends too early", "Write sgemm/v3:n4096@h200, or v3 alone.")
     if problem and selection.problem not in (None, problem):
-        raise UsageError(
-            f"two problems are named: {selection.problem} and {problem}", "Name one of them."
-        )
+        words = f"two problems are named: {selection.problem} and {problem}"
+        raise UsageError(words, "Name one of them.")
     own = {"problem": problem or selection.problem, "device": device or selection.device}
     return name, replace(selection, **own)
 

@@ -68,9 +68,7 @@ def command(
     that was interrupted continues where it stopped.
     """
     if recorded and (stored.again or stored.since or run.launcher):
-        raise UsageError(
-            "--recorded measures nothing", "Leave out --again, --since and --launcher."
-        )
+        raise UsageError("--recorded measures nothing", "Leave out what says how to measure.")
     if scope.device and not recorded:
         raise UsageError("a device chooses among recorded times", "Add --recorded.")
     if recorded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.errors import UsageError, nearest
 from workbench.project import Project, find_project, require_project, studies_in
@@ -21,15 +21,12 @@ class SweepScope(NamedTuple):
     device: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        targets: tuple[str, ...],
-        study: str | None,
-        problems: tuple[str, ...],
-        device: str | None = None,
-    ) -> SweepScope:
+    def of(cls, targets: tuple[str, ...], study: str | None, **given: Any) -> SweepScope:
         """Take ``sgemm:n1*,n4096@h200 v3`` apart."""
-        where, names = Selection(problem=",".join(problems) or None, device=device), []
+        where, names = (
+            Selection(problem=",".join(given["problems"]) or None, device=given["device"]),
+            [],
+        )
         for text in targets:
             name, where = apart(text, where)
             names += [name] if name else []
@@ -47,8 +44,7 @@ class SweepScope(NamedTuple):
     def pick(self, *, run: bool) -> tuple[Named, tuple[Project, Study, list[Version]]]:
         """Load the named versions. `run`: run ``study.py``, because the versions run as well.
 
-        Raises:
-            UsageError: as `Named.pick`; the hint names a study that may be meant.
+        Raises UsageError: as `Named.pick`; the hint names a study that may be meant.
         """
         words, study = list(self.targets), self.study
         if words and study is None and words[0] in study_names(require_project()):
@@ -58,7 +54,6 @@ class SweepScope(NamedTuple):
             return named, named.pick(run=run)
         except UsageError as error:
             if study is None and words and "/" not in words[0]:
-                # The first word may be meant for a study.
                 names = study_names(require_project())
                 close = nearest(words[0], names)
                 meant = f"Did you mean the study `{close}`?"

@@ -463,20 +463,6 @@ def test_a_pull_request_that_scatters_its_accesses(
     assert git(checkout, "status", "--porcelain", "--", "perf/kernels") == ""
 
 
-@pytest.mark.slow
-@pytest.mark.nvcc
-def test_what_cannot_be_judged_is_not_green(runner: Runner, checkout: Path, api: Api) -> None:
-    commit(runner, checkout, {"int n)": "int n"}, base=True)  # the base does not compile
-    commit(runner, checkout, {"int n": "int n)"})
-    runner.job()
-    assert runner.outputs == {
-        "status": "inconclusive",
-        "exit-code": "6",
-        "folder": str(runner.temporary / "workbench-gate"),
-    }
-    assert "inconclusive, which is no pass" in api.comments[0]["body"]
-
-
 # --- the how-to ----------------------------------------------------------------------------------
 
 

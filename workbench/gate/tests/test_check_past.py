@@ -111,18 +111,6 @@ def test_what_nobody_changed_is_not_measured(cli: Cli, add_version: Callable[...
 # --- everything is judged -----------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("committed", "stand_in")
-def test_a_new_version_is_verified(
-    cli: Cli, add_version: Callable[..., None], stand_in: Callable[[str], None]
-) -> None:
-    add_version("v1", "new")
-    code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 0 and "right on n1000, n7" in out
-    stand_in("wrong v1")
-    code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 1 and "gives a wrong result" in out
-
-
 @pytest.mark.usefixtures("stand_in")
 def test_an_annotation_stands_in_the_header_that_was_changed(
     cli: Cli, committed: Project, project_file: Edit, monkeypatch: pytest.MonkeyPatch

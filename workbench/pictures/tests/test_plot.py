@@ -31,9 +31,8 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
     text = out.read_text(encoding="utf-8")
     figure = figure_of(CoreSession(REPO), kind, targets, Selection())
     assert text.encode() == picture(figure, "svg")  # the same figure is the same file
-    for trace in figure.spec["data"]:
-        names = trace["y"] if trace["type"] == "bar" and kind == "ladder" else []
-        assert all(f">{name}</" in text for name in names)
+    if kind == "ladder":
+        assert all(f">{name}</" in text for bars in figure.spec["data"] for name in bars["y"])
     axis = figure.spec["layout"]["xaxis"]
     assert f">{axis['ticktext'][0]}</" in text and axis["title"]["text"].split(";")[0] in text
     assert picture(figure, "png").startswith(b"\x89PNG")
@@ -42,10 +41,7 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
 @pytest.mark.parametrize("targets", [("sgemm",), ("sgemm/v2", "sgemm/v3")])
 def test_a_card_is_a_picture_of_one_size(targets: tuple[str, ...]) -> None:
     card = card_of(CoreSession(REPO), targets, Selection())
-    text = card.decode()
-    said = ">cublas  " if len(targets) == 1 else "float As[T][T + 1];"
-    assert said in text and "NVIDIA" in text and 'width="1200" height="630"' in text
-    assert drawn(card, "svg") == card
+    assert (b">cublas  " if len(targets) == 1 else b"float As[T][T + 1];") in card
     assert drawn(card, "png")[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(4, "big")
 
 
