@@ -97,7 +97,8 @@ class Story(Record, frozen=True):
     @property
     def named(self) -> tuple[int, ...]:
         """The hunks of the cause's first proof: the sentence and the strip speak of them."""
-        return self.cause.proofs[0].place.hunks if self.cause.proofs else ()
+        proofs = () if self.cause.other_work else self.cause.proofs
+        return proofs[0].place.hunks if proofs else ()
 
     @property
     def launch_leads(self) -> bool:

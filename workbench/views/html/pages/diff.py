@@ -130,7 +130,7 @@ def diff_view(step: Step, head: Head) -> View:
         kernels=kernel_rows(comparison.kernels, story.cause.more),
         spent=_spent(comparison),
         changed=_changed(step),
-        # What changed before what came and went.
+        # Changes before launches that came and went.
         launches=sorted(story.launches, key=lambda row: bool(row.how)),
         launched=[group for group in rest if group.link == "launch"],
         rest=[group for group in rest if group.link != "launch" or not story.launches],
@@ -164,9 +164,8 @@ def _changed(step: Step) -> list[tuple[str, str]]:
     for chapter in leading(step.story)[:1]:
         hunk = chapter.hunk
         files = (step.old, hunk.old_file, "−"), (step.new, hunk.new_file, "+")
-        for (first, last), (side, path, sign) in zip(
-            excerpt(chapter, _LINES, (step.old, step.new)), files, strict=True
-        ):
+        spans = excerpt(chapter, _LINES, (step.old, step.new))
+        for (first, last), (side, path, sign) in zip(spans, files, strict=True):
             rows += [(sign, text) for text in source_lines(side, path)[max(first - 1, 0) : last]]
     return rows
 
