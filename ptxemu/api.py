@@ -190,7 +190,7 @@ class Kernel:
         return Result(counts.faults, memory, counts)
 
     def _argument(self, place: int, given: Given, named: Mapping[str, Given]) -> Argument:
-        """An argument as a launch has it.
+        """Convert an argument for a launch.
 
         Raises:
             LaunchError: it is nothing that a kernel can be given, or does not fit its parameter.
@@ -283,7 +283,7 @@ class Module:
 
         Args:
             arrays: By the names that arguments and messages call them.
-            unwritten: Those that hold nothing yet: reading them first is a fault.
+            unwritten: Those without values: reading an element before writing it is a fault.
         """
         return memory_for(self.ptx, arrays, unwritten)
 
@@ -324,7 +324,7 @@ def load(
             is said then.
 
     Raises:
-        PtxError: this is no PTX; names its line.
+        PtxError: this is not PTX; names its line.
     """
     if isinstance(ptx, Path):
         data = ptx.read_bytes()

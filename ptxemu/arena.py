@@ -26,7 +26,7 @@ WORKSPACE = "(grid workspace)"
 DRIVER = {PARAMETERS: 32_764, WORKSPACE: 8}
 OF_MODULE = ("global", "const")
 _BASE = 0x7F00_0000_0000
-#: Bytes between two arrays, which nobody touches and which so take no memory.
+#: Bytes between two arrays; they are never touched, and so take no memory.
 _GAP, _WIDEST_GAP = 512, 1 << 24
 #: Bytes and alignment of what is to be placed -> its address.
 Reserve = Callable[[int, int], int]

@@ -196,7 +196,7 @@ class Batch:
             raise unfit(compiled.ctx, code.block.every[-1:], R, error) from error
 
     def gather(self) -> bool:
-        """Let lanes go on that waited for others of their warp; False: nobody came or ended."""
+        """Let lanes go on that waited for others of their warp; False: no lane came or ended."""
         found = self.gathering.next(self.alive)
         if found is None:
             return False
@@ -245,7 +245,7 @@ class Batch:
             )
 
     def forever(self, why: str = "") -> Fault:
-        """The error for a batch whose threads wait, and that nobody can help."""
+        """The error for a batch whose threads wait for ever."""
         ctx, graph = self.compiled.ctx, self.compiled.graph
         rank, mask = min(self.resting.asleep.items())
         instr = end_of(graph, graph.order[rank])
@@ -398,7 +398,7 @@ class Batch:
                 code.reduction.put(self.R, mask, yes, count, lanes)
 
     def release(self) -> bool:
-        """Nothing can run: every living thread waits. Let go what is complete; False: nothing.
+        """Release complete barriers, when every living thread waits; False: none is complete.
 
         Raises:
             Fault: threads of one block wait at different barriers.
@@ -421,7 +421,7 @@ class Batch:
         return False
 
     def at_other(self, one: _Parked, other: _Parked, blocks: Bools) -> None:
-        """Threads of blocks wait at two barriers of one number: whole warps may, but are told of.
+        """Warn of threads that wait at two barriers of one number; whole warps may.
 
         Raises:
             Fault: they are of one warp.

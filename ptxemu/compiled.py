@@ -162,7 +162,7 @@ _TABLES = (
     moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
     arithmetic.BUILDERS, video.BUILDERS, heap.BUILDERS, _MORE,
 )  # fmt: skip
-#: Opcodes of which some form runs; those of control flow end blocks and have no builder.
+#: Opcodes with at least one supported form; those of control flow end blocks and have no builder.
 OPCODES = frozenset(
     (*("bra", "brx", "call", "ret", "exit"),
      *(op for table in (_COUNTED, *_TABLES, floats.HALVES, floats.BUILDERS) for op in table))
@@ -363,7 +363,7 @@ class CompiledKernel:
     def begin(
         self, params: bytes, environment: dict[str, int], textures: dict[int, Bound], limits: Limits
     ) -> None:
-        """A launch begins, of which these are arguments and limits."""
+        """Begin a launch with these arguments and limits."""
         ctx, self.limits, self.chosen = self.ctx, limits, self._chosen
         ctx.params, ctx.environment, ctx.textures = params, environment, textures
         size = len(self.rt.arena.bytes)

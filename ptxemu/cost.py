@@ -130,7 +130,7 @@ def _worst(bank: Ints, which: Bools, rows: int) -> Ints:
 
 
 def _pairs_agree(addresses: Ints, active: Bools, distance: int) -> Bools:
-    """Per row: does every lane's partner want the same bytes, or nothing?"""
+    """True for rows in which every lane's partner wants the same bytes, or none."""
     lanes = np.arange(addresses.shape[1])
     partner = lanes ^ distance
     same = addresses == addresses[:, partner]

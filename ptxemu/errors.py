@@ -34,11 +34,11 @@ _SURVIVED = ("race", "uninitialized", "barrier", "async-copy")
 
 
 class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
-    """The kernel does wrong: out of bounds, a race, an endless wait, a trap.
+    """A fault of the kernel: out of bounds, a race, an endless wait, a trap.
 
     Attributes:
-        kind: What sort of mistake it is.
-        place: Path and line of the innermost line that is no toolkit's; None: not known.
+        kind: The kind of fault.
+        place: Path and line of the innermost line that is not a toolkit's; None: not known.
         line: Line of the PTX; 0: it is of no instruction.
         others: What the kernel did wrong before and survived.
     """

@@ -537,7 +537,7 @@ def issued(
 
 
 def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
-    """Functions of their own (those that are not inlined) in which lines that ran stand."""
+    """Functions that are not inlined, and have lines that ran."""
     own = {each.ptx_line for each in functions[kernel]}
     elsewhere = {line for line, count in runs.warps.items() if count and line not in own}
     return [
@@ -610,7 +610,7 @@ def _is_cut(held: Sequence[Counter[int]]) -> bool:
 
 
 def _test(block: BasicBlock) -> Instr | None:
-    """The comparison that decides on another turn, if it is one and nothing else."""
+    """The comparison that decides on another turn, if it does nothing else."""
     guard = block.last.guard.name if block.last is not None and block.last.guard else ""
     found = [instr for instr in block.instrs if guard in instr.writes]
     return found[0] if len(found) == 1 and found[0].op == "setp" else None

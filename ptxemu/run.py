@@ -232,7 +232,7 @@ class _Batches:
         return moved
 
     def expire(self) -> bool:
-        """Let waits that may give up do so; False if nobody waits but for other blocks."""
+        """Let waits that may give up do so; False if all wait for other blocks."""
         found = False
         for at, (batch, held) in enumerate(self.batches):
             if batch.suspended:
@@ -427,7 +427,7 @@ _Once = Callable[[CompiledKernel, int | None], tuple[Counts, dict[int, Fault]]]
 def _matters(
     once: _Once, again: Callable[..., CompiledKernel], kept: _Kept, *, going_on: bool = False
 ) -> bool:
-    """Does what a launch leaves depend on what nothing has written? It is left as it was."""
+    """True if the result depends on unwritten memory; memory is restored afterwards."""
     after = _Kept(kept.memory)
     try:
         for fill in _FILLS:
@@ -453,7 +453,7 @@ def _run_once(
     compiled: CompiledKernel,
     workers: int | None,
 ) -> tuple[Counts, dict[int, Fault]]:
-    """Run a compiled launch; what is wrong if reads of what nobody has written matter."""
+    """Run a compiled launch; also faults that hold if reads of unwritten memory matter."""
     if not compiled.cut:
         in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
         compiled.cut = True

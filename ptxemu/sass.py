@@ -261,7 +261,7 @@ def line_table(data: bytes, functions: Mapping[int, str]) -> dict[str, list[Row]
     Of several rows at an address the first counts, as in Nsight Compute: where a call was inlined
     it names the caller's line. `functions`: offset of an address in the section of line programs ->
     the function that begins there (its relocations). Raises ValueError, IndexError, struct.error:
-    this is no line table.
+    this is not a line table.
     """
     found: dict[str, dict[int, Row]] = {}
     at = 0
@@ -304,7 +304,7 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
     """The functions of a cubin for an architecture like ``sm_90a``.
 
     Without ``-lineinfo`` there is no table that leads to PTX: then there are none. Raises
-    ValueError: this is no cubin, or a damaged one.
+    ValueError: this is not a cubin, or a damaged one.
     """
     capability, out = int(arch.removeprefix("sm_").rstrip("af")), {}
     with _elf_of(cubin) as elf:
@@ -324,7 +324,7 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
 
 @contextmanager
 def _elf_of(cubin: bytes) -> Iterator[ELFFile]:
-    """A cubin that is read meanwhile; ValueError: this is no cubin, or a damaged one."""
+    """A cubin that is read meanwhile; ValueError: this is not a cubin, or a damaged one."""
     try:
         yield ELFFile(io.BytesIO(cubin))
     except (ELFError, struct.error, IndexError) as error:
@@ -335,7 +335,7 @@ def source_lines(cubin: bytes) -> dict[str, list[tuple[str, int]]]:
     """File and line behind the code of each function, in its order; empty without a line table.
 
     Raises:
-        ValueError: this is no cubin, or a damaged one.
+        ValueError: this is not a cubin, or a damaged one.
     """
     with _elf_of(cubin) as elf:
         found = _table(elf, _SOURCE)
@@ -358,7 +358,7 @@ def _begins(elf: ELFFile, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _spread(rows: list[Row], size: int) -> list[Row]:
-    """For each instruction the row that it stands under."""
+    """The row of each instruction."""
     starts = [row.address for row in rows]
     places = (bisect_right(starts, at) for at in range(0, size, SIZE))
     return [rows[place - 1] if place else _NOWHERE for place in places]

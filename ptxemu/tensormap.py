@@ -255,7 +255,7 @@ def decode(data: bytes) -> tuple[TensorMap, int]:
     """The map in 128 bytes and the tensor's address.
 
     Raises:
-        DescriptorError: these bytes are no map, or one that the driver would refuse.
+        DescriptorError: these bytes are not a map, or one that the driver would refuse.
     """
     address, mark, *fields = _FORM.unpack_from(data)
     codes = list(zip(fields[19:24], _CODED, strict=True))

@@ -95,7 +95,7 @@ class Suspended:
         return any(went)
 
     def expire(self, push: Push) -> None:
-        """Nothing else can happen: waits that may end without their phase do.
+        """Let waits give up that may end without their phase; nothing else can run.
 
         Raises:
             Fault: they have done so before, and nothing came of it.
@@ -153,7 +153,7 @@ class Gathering:
         self._halted[key] = _Halted(mask, held, apart)
 
     def next(self, alive: Mask) -> tuple[Code, int, Mask] | None:
-        """Lanes that may go on now, with their registers; None: nobody has come or ended."""
+        """Lanes that may go on now, with their registers; None: no lane has come or ended."""
         for key, (mask, held, _) in self._halted.items():
             if self._tried.get(key) == (mask, alive):
                 continue

@@ -1,8 +1,8 @@
-"""The catalogue of translations: what is marked in the sources, and what stands for it.
+"""The catalogue of translations: texts that are marked in the sources, with their Chinese.
 
-``python -m tests.catalogue`` (``make catalogue``) adds what is newly marked to the parts, takes out
-what nobody says any more, and compiles all parts into the one file that is read. With
-``--missing`` it prints what has no translation yet.
+``python -m tests.catalogue`` (``make catalogue``) adds newly marked texts to the parts, takes out
+those that no source has any more, and compiles all parts into one file. ``--list`` prints all
+messages with their places, ``--missing`` those without a translation.
 """
 
 from __future__ import annotations
@@ -344,9 +344,9 @@ def _kept(name: str, wanted: Iterable[Marked], said: dict[Marked, str]) -> None:
 
 
 def main() -> None:
-    """Bring the parts up to date and compile them, or print what is missing."""
-    if "--missing" in sys.argv:
-        done = together()
+    """Bring the parts up to date and compile them, or print texts."""
+    if {"--missing", "--list"} & set(sys.argv):
+        done = together() if "--missing" in sys.argv else {}
         for text, places in found().items():
             if not done.get(text):
                 at = f"{places[0].file}:{places[0].line}"

@@ -93,7 +93,7 @@ class ToldHelp(click.HelpFormatter):
         self.write(f"{'':{self.current_indent}}{self.said(f'{heading}:')}\n")
 
     def write_text(self, text: str) -> None:
-        """Paragraphs, of which each is a text of the catalogue."""
+        """Write paragraphs; each is a text of the catalogue."""
         for n, each in enumerate(re.split(r"\n\s*\n", text)):
             lines = _lines(self.said(" ".join(each.split())), self.width - self.current_indent)
             self.write("\n" if n else "")
@@ -148,7 +148,7 @@ class LazyGroup(click.Group):
     context_class = HelpContext
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Choose the language first: help and what is said of a wrong word are told in it."""
+        """Choose the language first: help and errors on wrong words use it."""
         ctx.resilient_parsing, resilient = True, ctx.resilient_parsing  # up to the wrong word
         given = self.make_parser(ctx).parse_args(list(args))[0]
         ctx.resilient_parsing = resilient
@@ -369,7 +369,7 @@ def main(argv: list[str] | None = None) -> int:
         _print_error(stopped, code=130, plain=plain)
         sys.exit(130)
     except BrokenPipeError:
-        # `workbench list | head`: the reader has left, which is no error of ours.
+        # `workbench list | head`: the reader has left, which is not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:

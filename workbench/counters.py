@@ -146,7 +146,7 @@ class Missing(NamedTuple):
     """The reason for a counter's missing value in one launch.
 
     `undefined` tells "the kernel does nothing of the kind" (bytes per load sector of a kernel
-    without loads) from "nobody measured it".
+    without loads) from "not measured".
     """
 
     reason: str

@@ -32,7 +32,7 @@ def open_session(folder: Path | str = ".", *, listener: Listener | None = None) 
     """Open the project (``wb.open``) of a folder: the nearest one upwards that has settings.
 
     `listener` receives progress of long operations; None: it is not shown. Raises UsageError: there
-    is no project at or above the folder.
+    is not a project at or above the folder.
     """
     session = Session(Path(folder), listener)
     if session.found is None:

@@ -29,6 +29,7 @@ class Feature(NamedTuple):
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
         captures: Module that says what ``@NAME`` means (`workbench.session.captures.Captures`).
         programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
+        gates: Module whose `write_verdicts` writes results of `verify` as `check` writes gates.
         starts: Module whose `start_tuned` writes the next version of a tuned one.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
@@ -43,6 +44,7 @@ class Feature(NamedTuple):
     tunings: str = ""
     captures: str = ""
     programs: str = ""
+    gates: str = ""
     starts: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
@@ -84,6 +86,7 @@ FEATURES: tuple[Feature, ...] = (
             ),
         },
         documents="documents",
+        gates="command",
         heading="Look",
     ),
     Feature(

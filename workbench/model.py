@@ -64,7 +64,7 @@ class KernelResources(Record, frozen=True):
     implied_args: int = 0  # null pointers behind the arguments
 
 
-#: The compiler of machine code that a program brought along: nobody knows which, or its flags.
+#: The compiler of machine code that a program brought along: it and its flags are unknown.
 IMAGE = "none: the image of a program"
 
 

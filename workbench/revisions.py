@@ -30,7 +30,7 @@ COMPLETE = (
 )
 #: Settings that hold whatever a repository's own say.
 _FIXED = {
-    # A folder is no repository because somebody put a file named HEAD into it.
+    # A folder is not a repository because somebody put a file named HEAD into it.
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
     "core.sshCommand": "false",
@@ -79,7 +79,7 @@ _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAN
 
 
 class State(Record, frozen=True):
-    """Of which state of the sources a program was captured.
+    """The state of the sources of a captured program.
 
     `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
     tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
@@ -168,9 +168,9 @@ def repository(folder: Path) -> Path | None:
 
 
 def commit_of(folder: Path, revision: str) -> str:
-    """The full hash of a revision; empty where it is none."""
+    """The full hash of a revision; empty for other text."""
     if revision.startswith("-"):
-        return ""  # an option is no revision
+        return ""  # an option is not a revision
     said = git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     return said.decode("ascii", "replace").strip() if said else ""
 

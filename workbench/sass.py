@@ -60,7 +60,7 @@ _UNLISTED = Opcode()
 
 
 def those(condition: Callable[[Opcode], bool]) -> frozenset[str]:
-    """The opcodes of which something holds."""
+    """The opcodes for which a property holds."""
     return frozenset(name for name, row in OPCODES.items() if condition(row))
 
 
@@ -123,7 +123,7 @@ class SassOp(NamedTuple):
 
     `guard` is the predicate register that decides whether it runs (None: it always does),
     `writes` and `reads` are register numbers, the guard among the latter; `target` is the
-    address that it names, as written. `opcode` is empty where the text is no SASS.
+    address that it names, as written. `opcode` is empty where the text is not SASS.
     """
 
     opcode: str
@@ -199,7 +199,7 @@ def _operand(text: str) -> _Operand:
 
 @lru_cache(maxsize=1 << 15)
 def parse(text: str) -> SassOp:
-    """The operation of a line of SASS; `NOTHING` where the text is none."""
+    """The operation of a line of SASS; `NOTHING` for other text."""
     match = _LINE.match(text)
     if match is None:
         return NOTHING
@@ -332,7 +332,7 @@ def role(operation: SassOp) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def opcode_of(text: str) -> tuple[str, frozenset[str]]:
-    """Opcode and modifiers of a line of SASS; "" where it is none."""
+    """Opcode and modifiers of a line of SASS; "" for other text."""
     found = _NAME.match(text)
     return (found[1], frozenset(found[2].split("."))) if found else ("", frozenset())
 

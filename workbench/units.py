@@ -19,7 +19,7 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
-#: Percentages below this are told as that: one sample of half a million is no measurement.
+#: Percentages below this are told as that: one sample of half a million is not a measurement.
 _LEAST = 0.01
 #: Most decimal places: what is smaller is nothing to any counter.
 _PLACES = 8
@@ -151,6 +151,17 @@ def span(low: str, high: str, dash: str = "") -> str:
     """Two ends of an interval, formatted: ``406 µs to 408 µs``; one where both read the same."""
     between = f"{{low}}{dash}{{high}}" if dash else _("{low} to {high}")
     return low if low == high else between.format(low=low, high=high)
+
+
+def interval(low: float, value: float, high: float) -> str:
+    """Bounds of a speed-up: ``3.01 – 3.03``, or ``±0.0213%`` where their digits are the same.
+
+    Below one, those of the slow-down: how many times as long it takes.
+    """
+    ends = (1 / high, 1 / low) if value < 1 else (low, high)
+    texts = [digits3(end) for end in ends]
+    half = quantity(100 * (ends[1] - ends[0]) / sum(ends), "%")
+    return f"±{half}" if texts[0] == texts[1] else " – ".join(texts)
 
 
 def points(value: float) -> str:

@@ -146,7 +146,7 @@ class OrderWatcher:
         self.clocks.meet(mask)
 
     def warp_barrier(self, mask: Mask) -> None:
-        """A warp's own barrier orders nothing between warps."""
+        """Do nothing: a warp's own barrier does not order warps."""
 
     # --- mbarriers
 

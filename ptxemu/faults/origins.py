@@ -80,7 +80,7 @@ class Origins:
         self.lanes: Lanes
 
     def start(self, lanes: Lanes, sizes: dict[str, int]) -> None:
-        """A new batch: nothing is known of its registers and its own memory."""
+        """Begin a batch, without origins of its registers and its own memory."""
         self.lanes = lanes
         self._registers = {}
         self._touched = []

@@ -44,7 +44,7 @@ class Meetings:
         self._left = _MOST
 
     def first(self, site: CodeSite, at: Array, on: Array) -> None:
-        """Lanes store to what held nothing; `at`: bytes from the start of global memory."""
+        """Lanes store to unwritten memory; `at`: bytes from the start of global memory."""
         if not any(each is site for each in self._sites):
             self._sites.append(site)
         block = self._blocks()[np.nonzero(on)[0]]

@@ -6,7 +6,7 @@ nothing between that could have put the two in order, is told. Barriers order th
 of a block, and what a warp runs together its lanes; atomics, ordered accesses, mbarriers and
 barriers of a cluster may order any two blocks that both ran one since. That is more than
 they do order, so nobody is accused who waited; what they order by chance is not found. The same
-value twice is no conflict, nor are atomics with each other: but plain stores and atomics are,
+value twice is not a conflict, nor are atomics with each other: but plain stores and atomics are,
 unless the atomic looks on (a swap whose old value is used), as of a lock that a store releases.
 """
 

@@ -56,7 +56,7 @@ def stores_fragment(instr: Instr) -> bool:
 
 
 def is_weak(instr: Instr) -> bool:
-    """Is it a plain access, of which the compiler may think that no other lane looks on?"""
+    """True for a plain access: the compiler may assume that no other lane depends on it."""
     return _STRONG.isdisjoint(instr.parts)
 
 
@@ -343,7 +343,7 @@ class SharedWatcher:
             yield _Granules(site, rows, start + number, threads, me)
 
     def _note(self, site: CodeSite, reach: Reach) -> None:
-        """A load while nobody writes: it meets nothing but what has never been written."""
+        """A load while no thread writes: it can only meet unwritten memory."""
         key = id(site), id(reach.base), reach.low, id(reach.mask)
         if key not in self._defined:
             for granules in self._granules(site, reach):
@@ -370,7 +370,7 @@ class SharedWatcher:
                     self._load(granules)
 
     def _meet_copies(self, granules: _Granules, verb: str) -> None:
-        """Raise where a copy that nobody has waited for may still be writing."""
+        """Raise a fault where a copy without a wait may still be writing."""
         found = self.flights.met(granules.rows, granules.at)
         if found is not None:
             index = int(np.argmax(found))
@@ -485,7 +485,7 @@ class SharedWatcher:
         self.mates.mark(granules, store=store)
 
     def _check_defined(self, granules: _Granules) -> None:
-        """Note where nobody has written what is read: it is a fault if that matters."""
+        """Note reads of unwritten memory: they are faults if they change the result."""
         site, rows, at, _, _ = granules
         unset = ~self.written[rows, at]
         if not unset.any():
@@ -536,7 +536,7 @@ class SharedWatcher:
         self.mates.epoch[blocks] += 1
 
     def warp_barrier(self, mask: Mask) -> None:
-        """A warp's own barrier orders nothing between warps, but its lanes."""
+        """A warp's own barrier orders its lanes, but not warps."""
         if self._noted:
             self._same.clear()
             self._noted.append(mask)

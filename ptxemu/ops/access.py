@@ -217,7 +217,7 @@ class Access:
                 check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
 
     def _met(self, meetings: Meetings, cells: Array, fresh: Array, mask: Mask) -> None:
-        """Note who writes first, and which blocks may know of which."""
+        """Note first writers, and the blocks that each block may have heard of."""
         first, on = cells * self.width, self.rt.lanes.full(mask)
         if self.kind != "store":
             meetings.look(self.site, first, on)

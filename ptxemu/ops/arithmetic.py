@@ -268,7 +268,7 @@ _VIEWS: dict[str, np.dtype[Any]] = {
 
 
 def is_dpx(instr: Instr) -> bool:
-    """Is the instruction one of these?
+    """True if the instruction is one of these.
 
     `add` of one word is none: it is in `ptxemu.ops.arithmetic`.
     """

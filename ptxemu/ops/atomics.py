@@ -64,7 +64,7 @@ class Operation:
         return flushed(canonical(self.plain(flushed(old), flushed(x))))
 
     def at_once(self, memory: Array, index: Array, x: Array) -> bool:
-        """All turns by NumPy, where nobody wants to know what lay there; False: it cannot."""
+        """Do all turns by NumPy, if no lane wants the old value; False: it cannot."""
         if self.plain is None:
             return False
         if self.flush:

@@ -319,7 +319,7 @@ def _marks(written: Array, unit: int) -> Array:
 
 
 def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) -> None:
-    """Raise where a copy misses its array; note where it reads what nothing has written."""
+    """Raise a fault where a copy misses its array; note its reads of unwritten memory."""
     address, inside, unit = span
     low, high = address, address
     if inside is not None:

@@ -304,7 +304,7 @@ def _bmsk(instr: Instr) -> Callable[..., Array]:
 
 
 def _fns(mask: Array, base: Array, offset: Array) -> Array:
-    """The bit where, from a bit on, the so manieth one stands: upwards, or downwards below 0."""
+    """The bit of the n-th one from a start bit: upwards, or downwards for a negative n."""
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
     steps = np.ascontiguousarray(offset).view(np.int32).astype(np.int64)
     place, left = base.astype(np.int64), np.maximum(np.abs(steps), 1)
@@ -320,7 +320,7 @@ def _fns(mask: Array, base: Array, offset: Array) -> Array:
 
 
 def _policy(instr: Instr, ctx: Context) -> Run:
-    """``createpolicy``: how long the second cache should keep something, which nothing shows."""
+    """``createpolicy``: a hint for the second cache, without a visible effect."""
     return lambda R, M: 0
 
 

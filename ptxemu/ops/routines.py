@@ -49,7 +49,7 @@ def _exponent(x: Array) -> Array:
 
 
 def _rare_quotient64(x: Array, y: Array) -> Array:
-    # Upper words are compared as if they were float32: NaN is no dividend that is too small, and
+    # Upper words are compared as if they were float32: NaN is not a dividend that is too small, and
     # no quotient that is large enough.
     quotient = _high(x / y) & _MAGNITUDE
     large = (quotient > 0x00100000) & (quotient <= 0x7F800000)
@@ -81,7 +81,7 @@ def has_routine(instr: Instr) -> bool:
 
 
 def always_called(instr: Instr) -> bool:
-    """Is the instruction nothing but a call? Of 64 bits, compilers ask for short ones before."""
+    """True if the instruction is only a call; for 64 bits compilers test for short values first."""
     whole = instr.op in ("div", "rem") and instr.parts[-1] in ("s64", "u64")
     return whole or instr.op == "printf"
 

@@ -280,7 +280,7 @@ def _chooses(instr: Instr, name: str) -> bool:
 
 
 def _is_plain(instr: Instr, name: str) -> bool:
-    """Does a register's value do nothing there but make another one?"""
+    """True if a register's value only makes another one there."""
     guard = instr.guard is not None and instr.guard.name == name
     return instr.op in _VALUES and not guard
 

@@ -57,7 +57,7 @@ def aligned(size: int) -> int:
 
 
 def pointed_to(module: Ptx) -> list[Function]:
-    """The functions of which an address is taken."""
+    """The functions whose addresses are taken."""
     names = {name for variable in module.variables.values() for _, name in variable.symbols}
     for function in module.functions.values():
         for item in function.body:
@@ -279,7 +279,7 @@ class _Inliner:
         self.recursive = recursive(module, entry)
         #: Of each function that has frames: the labels to which it returns, by number.
         self.returns: dict[str, list[str]] = {}
-        #: Calls of such functions by the instruction that stands for one; where each returns to.
+        #: Calls of such functions by their instruction; where each returns to.
         self.framed: dict[int, tuple[_CallSite, Function, str]] = {}
 
     def slot(self, name: str, offset: int, kind: str) -> Reg:

@@ -198,7 +198,7 @@ class Cursor:
 
     @contextlib.contextmanager
     def damaged(self) -> Iterator[None]:
-        """Text that is no PTX raises what says so."""
+        """Raise PtxError for text that is not PTX."""
         try:
             yield
         except DAMAGE as error:

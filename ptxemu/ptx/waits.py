@@ -261,7 +261,7 @@ def _chosen(graph: ControlFlow) -> set[int]:
 
 
 def _sums(instr: Instr) -> bool:
-    """Is it an atomic that counts, of which tickets are drawn?"""
+    """True for an atomic that counts, and so deals out tickets."""
     return instr.op == "atom" and not {"add", "inc", "dec"}.isdisjoint(instr.parts)
 
 

@@ -151,7 +151,7 @@ class Limits:
 
     @classmethod
     def within(cls, seconds: float, instructions: int | None = None) -> Limits:
-        """Limits of which the time begins now; `instructions` None: as many as by default."""
+        """Limits whose time begins now; `instructions` None: the default."""
         begin = time.monotonic()
         return cls(instructions or cls().instructions, seconds, begin + seconds)
 

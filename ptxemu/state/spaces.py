@@ -32,7 +32,7 @@ RESERVED = 1024
 ALIGN = 256
 #: Pieces of the heap are multiples of it.
 _PIECE = 16
-#: Released arrays of which the names are remembered.
+#: The most released arrays whose names are remembered.
 _REMEMBERED = 1024
 #: ``MAP_NORESERVE`` of Linux: only pages that are touched count.
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
@@ -184,7 +184,7 @@ class Heap:
         self._spare: dict[int, list[int]] = {}  # pieces that are not, by their sizes
 
     def take(self, size: int) -> int:
-        """The address of a piece; 0: there is no room."""
+        """Allocate a piece, and return its address; 0: there is no room."""
         if not self.start:
             self.start = self.reserve(self.size, ALIGN)
         whole = -(-size // _PIECE) * _PIECE + _PIECE  # with a gap

@@ -97,5 +97,7 @@ def test_one_bad_file_stops_nothing_else(
     for version, error in said.items():
         assert f"{version}: error: kernels/double/" in err and error in err
     assert {"v0", "v1", "v2", *said} <= {line.split()[0] for line in out.splitlines()[2:]}
+    code, out, _ = cli("verify", "v0", "v81", "--engine", "emulator", "--format", "csv")
+    assert code == 2 and {line.split(",")[1] for line in out.splitlines()[1:]} == {"v0", "v81"}
     _, _, err = cli("list")
     assert all(f"note: {version} is left out: " in err for version in said)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.screens import walked
 from tests.factories import SOURCE, make_instructions, make_launch, make_profile, make_timing
 from workbench.analysis.story import Step
-from workbench.model import Launch, Profile, SourceFile, Verification
+from workbench.model import Launch, Profile, SourceFile
 from workbench.specs import Expectation
 from workbench.views.html.code.lines import Span, marked, pieces, words_at
 from workbench.views.html.page import Head, View
@@ -174,27 +175,26 @@ def test_what_is_not_comparable_is_shown_with_the_reason() -> None:
     assert text.index("not comparable") < text.index('class="strip"')
 
 
-def test_where_numbers_are_from_is_no_warning() -> None:
-    check = Verification(problem="n1024", error=0, worst=0, tolerance=1e-5, seed=3)
-    old = msgspec.structs.replace(before(), verification=check)
-    seeded = msgspec.structs.replace(check, seed=4)
-    fast = msgspec.structs.replace(after(), verification=seeded)
-    head = view(old, fast).head
-    assert head.origin == ("different input seeds: 3, 4",)
-    assert not any("seeds" in notice for notice in head.notices)
+@pytest.mark.parametrize("study", ["scale_add", pytest.param("", marks=pytest.mark.slow)])
+def test_a_first_screen_does_not_contradict_its_sentence(study: str) -> None:
+    found = list(walked(studies=(study,) if study else ()))
+    assert [(each.page, each.wrong) for each in found if each.wrong] == []
+    named = [each.held for each in found if each.named]
+    assert sum(named) >= 0.95 * len(named) > 0
+    assert 5 * sum(each.warned for each in found) <= len(found)
 
 
 def test_measured_times_come_before_the_profilers() -> None:
     times = (make_timing(300e-6, version="v2"), make_timing(200e-6, version="v3"))
     tile = view(times=times).time
     assert tile is not None
-    assert (tile.label, tile.value, tile.tone) == ("Time", "200 µs", "good")
-    assert "1.50×" in tile.change
+    assert (tile.label, tile.value, tile.tone) == ("Time", "1.50× faster", "good")
+    assert tile.change == "300 µs → 200 µs (−100 µs)"
     assert "speed-up 1.49 – 1.52" in tile.note
     # A slow-down is said as it is everywhere: how many times as long.
     tile = view(times=times[::-1]).time
     assert tile is not None
-    assert "1.50× slower" in tile.change and "slow-down 1.49 – 1.52" in tile.note
+    assert tile.value == "1.50× slower" and "slow-down 1.49 – 1.52" in tile.note
 
 
 def test_without_source_or_samples_the_page_says_so() -> None:

@@ -100,7 +100,7 @@ def test_strip_and_sentence_come_first_and_the_origin_last() -> None:
     blocks = text.rstrip("\n").split("\n\n")
     assert blocks[0].startswith("**Identical machine code → still ")
     assert blocks[1].startswith("Identical machine code: both sides have the same instructions")
-    assert blocks[2] == "310 µs → 206 µs: **1.50×** (between 1.49× and 1.52×)"
+    assert blocks[2] == "310 µs → 206 µs: **1.50× faster**, speed-up 1.49 – 1.52 (95%)"
     assert blocks[3] == "**Padded tile**: One float more a row."
     last = blocks[-1]
     assert last.startswith("<sub>demo: n1024 on NVIDIA H200, by ncu; v2 captured 2026-11-20 10:00")

@@ -357,7 +357,7 @@ def test_diff_shows_what_only_one_side_knows() -> None:
 
 def test_diff_of_a_profile_with_itself_is_short() -> None:
     text = render(diff_view(compare(make_profile(), make_profile())))
-    assert "as fast" in text and len(text.splitlines()) < 12
+    assert "equally fast" in text and len(text.splitlines()) < 12
 
 
 # --- pieces, and text from outside ------------------------------------------------------

@@ -278,7 +278,7 @@ class _MadeStudy:
         found = _("It holds no source of it.")
         if self.source:
             name = PurePosixPath(self.source.path).name
-            found = _("Its source is {name}, as it stands there.").format(name=name)
+            found = _("Its source is {name}, unchanged.").format(name=name)
         known = _("Known from {report}: the kernel {kernel}, its grid, block and shared memory on "
                   "{device}.")  # fmt: skip
         known = known.format(report=self.report, kernel=told, device=profile.device.name)

@@ -386,7 +386,7 @@ def _answer(tool: Tool, given: takes.Arguments, reply: Reply, most: int) -> Json
 
 
 def _cut(error: ErrorFacts, most: int) -> Json:
-    """An error of which message and hint have at most `most` bytes each."""
+    """An error whose message and hint have at most `most` bytes each."""
     message, hint = _short(error.message, most), _short(error.hint, most)
     return {"code": error.code, "message": message, "hint": hint}
 

@@ -114,7 +114,7 @@ class Workshop:
     def write(self, version: str, study: str, text: str) -> Json:
         """Replace the text of a version that was started over this connection.
 
-        Raises UsageError: it was not, or the text is no version's; then the old text stays.
+        Raises UsageError: it was not, or the text is not a version's; then the old text stays.
         """
         project, seen, found = self._find(version, study)
         if found.path not in self._started:
@@ -146,7 +146,7 @@ class Workshop:
         return project, seen, seen.version(own)
 
     def _writable(self, study: SeenStudy, like: Version, text: str) -> None:
-        """Refuse text that is no text, too long, or Python or headers that were not allowed."""
+        """Refuse binary or too long text, and Python or headers that were not allowed."""
         if like.kind != "cuda" and not self._python:
             raise UsageError(
                 f"{like.path} is Python, which runs with its user's rights",

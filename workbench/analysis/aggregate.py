@@ -34,7 +34,7 @@ COMPILED = "ptxas__code"
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
 _ALIKE = 0.6
-#: From so many letters on, a name inside of another is no accident.
+#: From so many letters on, a name inside of another is not an accident.
 _WORD = 4
 #: Grids whose numbers of blocks lie within this part of each other are one class.
 _NEAR = 0.02
@@ -132,12 +132,12 @@ def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
 
 
 def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
-    """Every catalog counter over all profiled launches, by id. Shared: nobody changes it.
+    """Every catalog counter over all profiled launches, by id. Shared, and so read only.
 
     `speaker` is the position of the launch that speaks for what has neither sum nor mean; None: the
     one that weighs most.
     """
-    # One launch speaks for itself, whoever is asked for.
+    # One launch always represents itself.
     several = sum(launch.profiled for launch in profile.launches) > 1
     return _combine(profile, speaker) if several and speaker is not None else _combined(profile)
 
@@ -447,7 +447,7 @@ LADDER = 32
 
 
 class Recent(Generic[_Of, _Found]):
-    """A function of a launch, or profile, that remembers its results for whoever asks again.
+    """A function of a launch, or profile, that remembers its results.
 
     A page of a step asks for both sides, its neighbours for one of them again, a version's page
     for the launch alone. Records are told apart by identity: comparing two of them by value

@@ -6,7 +6,7 @@ side belongs to exactly one part:
 ``hunk``       the line was changed, added, removed or moved
 ``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
 ``launch``     neither, but its launch was changed, added or removed
-``unknown``    the profile holds no text of it, so that nobody can say what changed there
+``unknown``    the profile holds no text of it, so that a change there is unknown
 ``elsewhere``  none of these: the compiler did it, it is noise, or unknown; never hidden
 
 An unchanged line and its twin on the other side are one thing, with one part. Where
@@ -242,7 +242,7 @@ def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Att
         if name in names and readable
     }
     launches = tuple(_match(old, new, pair) for pair in placing.launches)
-    # A step of flags, definitions or launches alone is no step without a change.
+    # A step of flags, definitions or launches alone is not a step without a change.
     alone = diff.sources.same and any(match.changes for match in launches)
     words = [] if alone else list(diff.words)
     if not names:

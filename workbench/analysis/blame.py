@@ -75,7 +75,7 @@ class Debt(Record, frozen=True):
 class Account(Record, frozen=True):
     """All samples of a launch: those that are a row's `own`, and those that others caused.
 
-    `own` is state -> row -> samples. `known` is False where the instructions are no SASS, so
+    `own` is state -> row -> samples. `known` is False where the instructions are not SASS, so
     that nothing can be followed and every row answers for itself.
     """
 

@@ -20,6 +20,7 @@ from functools import partial
 from itertools import product
 from typing import Literal
 
+from msgspec import field
 from msgspec.structs import replace
 
 from workbench.analysis.aggregate import Combined, LaunchPair, combine
@@ -160,7 +161,8 @@ class Comparison(Record, frozen=True):
     what became of each kernel, and `launch_words` how several launches were compared.
     `partial` says why there is no time of the whole, where much of either side has no counterpart.
     `implausible` is what no run can have, of either side's counters and times; it stands among
-    the warnings as well, as does `provenance`: what differs and changes no verdict.
+    the warnings as well. `concerns` says which warnings are about one counter (its id), and which
+    ("") change no verdict: seeds, and instructions that ncu misreads.
     """
 
     old: Side
@@ -174,7 +176,7 @@ class Comparison(Record, frozen=True):
     launch_words: tuple[str, ...] = ()
     partial: str = ""
     implausible: tuple[str, ...] = ()
-    provenance: tuple[str, ...] = ()
+    concerns: dict[str, str] = field(default_factory=dict)
 
     @property
     def comparable(self) -> bool:
@@ -296,7 +298,12 @@ def compare(
     )
     if loose:
         deltas = tuple(replace(d, chances=loose.get(d.id)) for d in deltas)
-    warnings = _warnings(both.old, both.new, before, after)
+    warnings = _warnings(both.old, both.new)
+    seeds = [said for said in warnings if said.startswith(_(_SEEDS))]
+    concerns = dict.fromkeys((*seeds, *misread_sides(both.old, both.new)), "")
+    concerns |= dict.fromkeys(conflicts_told(both.old, both.new), "shared_bank_conflicts")
+    concerns |= dict.fromkeys(_clocks_told(before["sm_clock"], after["sm_clock"]), "sm_clock")
+    warnings += [said for said in concerns if said not in seeds]
     for name, one, other in zip(names, (old, new), (new, old), strict=True):
         notices = [x for x in one.notices if x.code == COMPILER and x not in other.notices]
         warnings += [f"{name}: {told(notice.message)}" for notice in notices]
@@ -311,7 +318,10 @@ def compare(
         if duration.old and duration.new and time.moved and duration.moved:
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
-            warnings += disagreement((time.low, time.speedup, time.high), seen, clocks)
+            apart = disagreement((time.low, time.speedup, time.high), seen, clocks)
+            warnings += apart
+            if (seen > 1) == (time.speedup > 1):  # else the verdict itself is in doubt
+                concerns |= dict.fromkeys(apart, "duration")
     return Comparison(
         old=_side(old, names[0]),
         new=_side(new, names[1]),
@@ -324,10 +334,7 @@ def compare(
         launch_words=launch_words(kernels, names, (old, new)),
         partial=partial,
         implausible=tuple(impossible),
-        provenance=(
-            *(said for said in warnings if said.startswith(_(_SEEDS))),
-            *misread_sides(old, new),
-        ),
+        concerns=concerns,
     )
 
 
@@ -388,12 +395,7 @@ def _seed(profile: Profile) -> str:
     return "" if profile.verification is None else str(profile.verification.seed)
 
 
-def _warnings(
-    old: Profile,
-    new: Profile,
-    before: Mapping[str, Combined | Missing],
-    after: Mapping[str, Combined | Missing],
-) -> list[str]:
+def _warnings(old: Profile, new: Profile) -> list[str]:
     warnings = []
     for what, a, b in (
         (_("cache policies"), old.capture.cache_control, new.capture.cache_control),
@@ -403,15 +405,6 @@ def _warnings(
     ):
         if a and b and a != b:
             warnings.append(_("different {what}: {a}, {b}").format(what=what, a=a, b=b))
-    clocks = before["sm_clock"], after["sm_clock"]
-    if isinstance(clocks[0], Combined) and isinstance(clocks[1], Combined):
-        first, second = float(clocks[0].value), float(clocks[1].value)
-        if abs(first - second) > _CLOCK_DRIFT * max(first, second):
-            warnings.append(
-                _(
-                    "the SM clock differed: {first}, {second}; compare cycles rather than duration"
-                ).format(first=quantity(first, "hz"), second=quantity(second, "hz"))
-            )
     skipped = sum(not launch.profiled for p in (old, new) for launch in p.launches)
     if skipped:
         warnings.append(
@@ -420,8 +413,17 @@ def _warnings(
             )
         )
     debug = both_for_debugging(old, new)
-    said = (*misread_sides(old, new), *conflicts_told(old, new))
-    return [*warnings, *([debug] if debug else []), *said]
+    return [*warnings, *([debug] if debug else [])]
+
+
+def _clocks_told(old: Combined | Missing, new: Combined | Missing) -> list[str]:
+    if isinstance(old, Missing) or isinstance(new, Missing):
+        return []
+    first, second = float(old.value), float(new.value)
+    if abs(first - second) <= _CLOCK_DRIFT * max(first, second):
+        return []
+    text = _("the SM clock differed: {first}, {second}; compare cycles rather than duration")
+    return [text.format(first=quantity(first, "hz"), second=quantity(second, "hz"))]
 
 
 # --- one counter, one time ---------------------------------------------------------
@@ -551,7 +553,7 @@ def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[flo
 def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
     """The counter with other values that a chip may give it; none where both sides are certain.
 
-    Of the same code on both sides, what chance does to one is no difference to the other.
+    Of the same code on both sides, what chance does to one is not a difference to the other.
     """
     if delta.chances is None:
         return

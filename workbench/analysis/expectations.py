@@ -231,7 +231,7 @@ def _reach(
 
 
 def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) -> tuple[Delta, ...]:
-    """Counters that moved and that nobody expected, those with a direction first.
+    """Counters that moved and were not predicted, those with a direction first.
 
     What follows from an expected counter (`Catalog.following`) is expected with it, unless it
     went well where that one went badly, or the other way about. Within each kind the largest

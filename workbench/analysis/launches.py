@@ -301,7 +301,7 @@ def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
     """Launches without a partner that stand where the other side launched nothing else.
 
     Between two kernels of one name what is launched took the place of what was, however many; but
-    which kernel a library chose, beside one's own, is no work of the author.
+    which kernel a library chose, beside one's own, is not work of the author.
     """
     out: tuple[list[int], list[int]] = ([], [])
     sides = both.each[0].launches, both.each[1].launches
@@ -367,7 +367,7 @@ def _one_code(a: Launch, b: Launch) -> bool:
 
 
 def _mean(group: Sequence[Launch]) -> Launch:
-    """One launch for many: means, and what is no number from the one in the middle."""
+    """One launch for many: means, and what is not a number from the one in the middle."""
     if len(group) == 1:
         return group[0]
     order = sorted(group, key=lambda launch: seconds_of(launch) or 0.0)

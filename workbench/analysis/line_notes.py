@@ -24,7 +24,7 @@ COUNTED = (
     ("local", N_("Local sectors"), "local_sectors", ""),
     ("instructions", N_("Instructions"), "instructions", ""),
 )
-#: Stalls of a line that are told.
+#: The most stalls to show of a line.
 _STALLS = 3
 Lines = dict[LineKey, dict[str, Number]]
 

@@ -24,7 +24,7 @@ from workbench.counters import Reading, read
 from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import UNIFORM, SassOp, role, shape
 
-#: ``R255`` is ``RZ``; wide groups beside it are none.
+#: ``R255`` is ``RZ``; wide groups beside it are not.
 _MASK = (1 << UNIFORM) - 1
 
 
@@ -101,7 +101,7 @@ def _bits(registers: Sequence[int]) -> int:
 # instruction is its own shape with the shapes of what writes its operands. What stands between
 # two alike ones is paired by role, so that an ``LDS.128`` is seen to stand in for ``LDS``.
 
-#: Instructions of one side that are aligned one by one; of more, classes alone are told.
+#: The most instructions of a side to align one by one; of more, only classes are shown.
 _ALIGNED = 3000
 #: Instructions back to which the shape of an operand's writer counts.
 _NEAR = 64

@@ -42,7 +42,7 @@ from workbench.units import quantity, several
 _NEAR = 0.15
 #: A conflict that comes from the addresses comes with the instruction: this often at least.
 _OFTEN = 0.05
-#: Of all passes: less is no change that a comparison tells.
+#: Of all passes: less is not a change that a comparison tells.
 _SMALL = 0.01
 _ALL = "shared_bank_conflicts"
 _LIMITS = tuple(f"occupancy_limit_{by}" for by in ("registers", "shared", "warps", "blocks"))

@@ -118,7 +118,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 
 def template_arguments(launch: Launch) -> str:
-    """Short template arguments of a launch's kernel; "" where it is no template.
+    """Short template arguments of a launch's kernel; "" where it is not a template.
 
     ``void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<…>>(T1::Params)`` -> ``B2bGemm<…>``
     """

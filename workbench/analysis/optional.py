@@ -1,6 +1,6 @@
 """Readings that may be absent, and arithmetic with them: absent is not zero.
 
-A counter that nobody collected, a warp state that a chip does not know, a sample outside of a
+A counter that was not collected, a warp state that a chip does not know, a sample outside of a
 pass: each is None, and so is whatever is computed of it. Only the larger of several readings of
 one thing is known where one of them is. No other place of the analysis puts a number for None.
 """
@@ -32,7 +32,7 @@ def times(*amounts: Maybe) -> Maybe:
 
 
 def over(part: Maybe, whole: Maybe) -> Maybe:
-    """A quotient; absent as well where the whole is zero, of which nothing is a part."""
+    """A quotient; absent as well where the whole is zero."""
     return part / whole if part is not None and whole else None
 
 
@@ -47,6 +47,6 @@ def largest(*readings: Maybe) -> Maybe:
 
 
 def total(amounts: Iterable[Maybe]) -> Maybe:
-    """The sum of any number of amounts; absent where one is, or where there is none."""
+    """The sum of any number of amounts; absent where one is, or without amounts."""
     every = list(amounts)
     return plus(*every) if every else None

@@ -54,7 +54,7 @@ def implausible(profile: Profile) -> list[str]:
 
 #: Counters that must be there before numbers are compared with the size of a launch's grid.
 _MEASURED = ("duration", "cycles", "instructions", "dram_bytes", "l2_sectors")
-#: So many parts of one whole that are the very same are no measurement.
+#: So many parts of one whole that are the very same are not a measurement.
 _PARTS = 3
 #: Two counts of one launch differ by less than this factor, whatever its passes had to wait for;
 #: fewer instructions than these may all be of one wait.

@@ -523,7 +523,7 @@ def _vanished(
     stored: Amounts | None,
     labels: tuple[str, str],
 ) -> Doubt | None:
-    """Arithmetic that one side has and the other one does not: code whose result nobody uses.
+    """Arithmetic that one side has and the other one does not: code whose result is not used.
 
     Integer multiply-adds count with it: they may have taken the place of floats or of dot
     products, and in a kernel of integers the floats divide indices.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
@@ -32,6 +32,7 @@ from workbench.units import (
     capital,
     faster,
     inside,
+    interval,
     joined,
     lines_named,
     lines_span,
@@ -73,7 +74,7 @@ def tell(
         if kinds == {"same-code"}:
             return joined([head, _speed(comparison)])
         if kinds == {"devices"}:
-            return joined([head, _speed(comparison), *_limits(comparison, cause)])
+            return joined([_on_devices(head, comparison), *_limits(comparison, cause)])
         return joined([head, precise, comparison.partial, _limit(cause.limit_old, cause.limit_new)])
     clauses = [
         precise,
@@ -166,6 +167,15 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
     else:
         text = _("{new} and {old} are equally fast within their intervals.")
     return text.format(old=old, new=new, words=words)
+
+
+def _on_devices(head: str, comparison: Comparison) -> str:
+    """One code on two devices: which of them runs it faster."""
+    speed, devices = comparison.speed, (comparison.old.device, comparison.new.device)
+    if speed is None or not speed.moved or _("the same machine code on ") not in head:
+        return joined([head, _speed(comparison)])
+    text = _("The same machine code is {words} on {new} than on {old}.")
+    return text.format(words=faster(speed.speedup), new=devices[1], old=devices[0])
 
 
 def _unseen(comparison: Comparison) -> str:
@@ -329,7 +339,7 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
     """Told beside the first proof: occupancy that explains as much as a wait, and what spilled.
 
     Larger tiles make a smaller grid and need more registers: two effects of one edit. Where there
-    is no duration, it is the count that went the other way.
+    is not a duration, it is the count that went the other way.
     """
     if not cause.proofs:
         return ""
@@ -587,7 +597,9 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         if not where and proof.way != "clock" and attribution.hunks:
             where = _("no single hunk")
         if where:
-            out.append(Stop(text=where, hunk=next(iter(proof.place.hunks), None), kind="edit"))
+            edits = (h for h in attribution.hunks if h.kind != "front-matter")
+            hunk = next((h.id for h in edits if h.id in proof.place.hunks), None)
+            out.append(Stop(text=where, hunk=hunk, kind="edit"))
         both = (proof.counter, proof.beside)
         moved = [delta for delta in both if delta is not None and delta.moved]
         # A wait's ratio per instruction says less than its time, which the stall tells.
@@ -616,12 +628,38 @@ def line(stops: tuple[Stop, ...]) -> str:
 
 
 def _time_stop(comparison: Comparison, cause: Cause) -> tuple[Stop, ...]:
-    speed = comparison.speed
+    row = time_row(comparison, cause.more)
+    return (Stop(text=row.words, counter="duration", kind="time"),) if row else ()
+
+
+class TimeRow(NamedTuple):
+    """A step's time: what became of it, both times, their difference, and how sure it is."""
+
+    words: str
+    times: str
+    change: str
+    note: str
+    good: bool | None
+
+
+def time_row(comparison: Comparison, more: str | None) -> TimeRow | None:
+    """None where a side has no time; `more` as in `Cause`."""
+    speed, time = comparison.speed, comparison.time
     if speed is None:
-        return ()
-    told = speed.moved or cause.more is not None
-    text = faster(speed.speedup, cause.more) if told else _("equally fast")
-    return (Stop(text=text, counter="duration", kind="time"),)
+        return None
+    told = speed.moved or more is not None
+    note = _("under the profiler; no time is recorded")
+    if time is not None:
+        slower = speed.speedup < 1
+        text = _("slow-down {range} (95%)") if slower else _("speed-up {range} (95%)")
+        note = text.format(range=interval(time.low, time.speedup, time.high))
+    return TimeRow(
+        words=faster(speed.speedup, more) if told else _("equally fast"),
+        times=f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}",
+        change=signed(speed.new_s - speed.old_s, "s"),
+        note=note,
+        good=speed.speedup > 1 if speed.moved and more is None else None,
+    )
 
 
 def limit_stop(limit: Limit, when: str = "now ") -> Stop:

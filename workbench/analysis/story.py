@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -51,6 +52,7 @@ from workbench.analysis.wording import (
     LeftOut,
     LinkedLine,
     Passage,
+    Row,
     Tie,
     tellable,
 )
@@ -59,7 +61,7 @@ from workbench.errors import UsageError
 from workbench.language import _
 from workbench.model import Number, Profile, Record, Timing
 from workbench.specs import Expectation
-from workbench.units import listed, several
+from workbench.units import listed, several, signed
 
 _LANES = "thread_instructions"
 #: Warp states that are named beside a time, those that changed most.
@@ -89,6 +91,20 @@ class Story(Record, frozen=True):
     tried: tuple[Score, ...]
     chapters: tuple[Chapter, ...]
     rest: Passage
+    #: What the time changed by, in seconds; 0 where it did not move.
+    change_s: float = 0.0
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """The hunks of the cause's first proof: the sentence and the strip speak of them."""
+        return self.cause.proofs[0].place.hunks if self.cause.proofs else ()
+
+    @property
+    def launch_leads(self) -> bool:
+        """Whether the step is the launch's: block, grid, constants or flags, and no code."""
+        shown = {chapter.hunk.id for chapter in self.chapters}
+        launch = any(proof.place.link == "launch" for proof in self.cause.proofs[:1])
+        return not shown or (not shown.intersection(self.named) and (launch or bool(self.named)))
 
     @property
     def launches(self) -> tuple[LaunchRow, ...]:
@@ -136,6 +152,7 @@ def explain(
     attribution = attribute(old, new, placing)
     found = split_time(old, new, placing)
     time = None if isinstance(found, str) else found
+    speed = comparison.speed
     speedup = comparison.time.speedup if comparison.time is not None else None
     if speedup is None and time is not None and time.new_s:
         speedup = time.old_s / time.new_s
@@ -167,12 +184,13 @@ def explain(
         else (),
         chapters=chapters,
         rest=rest,
+        change_s=speed.new_s - speed.old_s if speed is not None and speed.moved else 0.0,
     )
 
 
 #: Changes of launches that are named beside what is linked to them, and letters of each.
 _CHANGES, _SHORT = 2, 60
-#: From this part of a step's change on, what is linked to no edit is no noise.
+#: From this part of a step's change on, what is linked to no edit is not noise.
 _MUCH = 0.5
 
 
@@ -242,7 +260,7 @@ def _active(hunk: Hunk) -> bool:
 
 
 class _Numbers:
-    """All numbers of one link, before it is decided which of them are told."""
+    """All numbers of one link, before some of them are chosen."""
 
     def __init__(self, key: PartKey) -> None:
         self.key = key
@@ -354,16 +372,36 @@ Span = tuple[int, int]
 
 
 def leading(story: Story) -> tuple[Chapter, ...]:
-    """The chapters that tell anything, those that matter most first; all where none does."""
-    named = [hunk for proof in story.cause.proofs[:1] for hunk in proof.place.hunks]
+    """The chapters that tell anything, those that matter most first; all where none does.
+
+    The edit that the sentence names leads, then the time that moved with the step; code whose time
+    moved against it comes last.
+    """
 
     def rank(chapter: Chapter) -> tuple[int, float, float]:
-        place = (*named, chapter.hunk.id).index(chapter.hunk.id)
-        seconds = sum(abs(tie.time.delta_s) for tie in chapter.ties if tie.time is not None)
-        return place, -seconds, -max((tie.weight for tie in chapter.ties), default=0.0)
+        place = (*story.named, chapter.hunk.id).index(chapter.hunk.id)
+        with_it = chapter.seconds * story.change_s
+        return place, -with_it, -max((tie.weight for tie in chapter.ties), default=0.0)
 
-    told = [one for one in story.chapters if one.ties or one.hunk.id in named]
+    told = [one for one in story.chapters if one.ties or one.hunk.id in story.named]
     return tuple(sorted(told or story.chapters, key=rank))
+
+
+#: Time against the step is told from this part of its change on.
+_AGAINST = 0.02
+
+
+def against(story: Story, chapter: Chapter) -> str:
+    """Why code is shown whose time moved against the step; "" of other code."""
+    seconds, change = chapter.seconds, story.change_s
+    if seconds * change >= 0 or abs(seconds) < _AGAINST * abs(change):
+        return ""
+    text = _("The time of this code moved against the step: {time}.")
+    counter = ""
+    if chapter.hunk.id in story.named:
+        text = _("The time of this code moved against the step: {time}. It leads by {counter}.")
+        counter = Row(id=story.cause.proofs[0].counter.id, delta=0, unit="").phrase
+    return text.format(time=signed(seconds, "s"), counter=counter)
 
 
 def beyond(story: Story, most: int) -> tuple[Tie, ...]:
@@ -399,13 +437,18 @@ def source_lines(profile: Profile, path: str) -> list[str]:
     return text.replace("\r\n", "\n").split("\n") if text else []
 
 
-def excerpt(chapter: Chapter, rows: int) -> tuple[Span, Span]:
+def excerpt(chapter: Chapter, rows: int, sides: tuple[Profile, Profile]) -> tuple[Span, Span]:
     """The lines of a hunk, old and new, that are shown where there is room for `rows` in all.
 
-    The line that moved most of the heaviest counter stands in the middle of its side's part;
-    a side without one begins with its first line. Every side with code keeps one row.
+    Lines that are the same on both sides do not begin it. The line that moved most of the heaviest
+    counter stands in the middle of its side's part; every side with code keeps one row.
     """
-    old, new = chapter.hunk.old, chapter.hunk.new
+    hunk = chapter.hunk
+    before = source_lines(sides[0], hunk.old_file)[hunk.old[0] - 1 : hunk.old[1]]
+    after = source_lines(sides[1], hunk.new_file)[hunk.new[0] - 1 : hunk.new[1]]
+    pairs = zip(map(str.strip, before), map(str.strip, after), strict=False)
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    old, new = ((min(a + same, max(a, b)), b) for a, b in (hunk.old, hunk.new))
     lengths = [span[1] - span[0] + 1 for span in (old, new)]
     half = max(rows // 2, 1)
     fewer = min(lengths)
@@ -467,7 +510,7 @@ def movers(story: Story) -> dict[str, tuple[Mover, ...]]:
     found = {
         split.id: _of_counter(split)
         for split in story.attribution.counters
-        # Samples are told as time, below.
+        # Samples are shown as time, below.
         if split.id and not split.counter.startswith(SAMPLES)
     }
     if story.time is not None:
@@ -531,7 +574,7 @@ class Step:
     """Two profiles that are compared.
 
     `expected` is what the new version's author predicted of this very step. `across`: two devices
-    are meant to be compared: that they differ is no reason against it. Pages never refuse
+    are meant to be compared: that they differ is not a reason against it. Pages never refuse
     (`force`): what is not comparable is compared all the same, and the reasons stand above the
     numbers (`Comparison.reasons`).
     """
@@ -598,6 +641,6 @@ class Step:
         try:
             return explain(*self._whole, self.comparison, self._expected, self.placing)
         except UsageError as error:
-            # An expectation that nobody can read is no reason to withhold what was measured.
+            # An unreadable expectation is not a reason to withhold measurements.
             self.unread = error.message
             return explain(*self._whole, self.comparison, placing=self.placing)

@@ -28,7 +28,7 @@ _THROUGHPUTS = (
     ("Device memory", rf"dramc?__throughput{_PEAK}"),
 )
 _STATE = re.compile(r"smsp__warps_issue_stalled_(?P<state>\w+)\.avg$")
-#: States that are told one by one, and the least mean share (percent) of one.
+#: The most states to show one by one, and the least mean share (percent) of one.
 _STATES, _LEAST = 6, 1.0
 
 
@@ -69,7 +69,7 @@ class Course(Record, frozen=True):
 
 
 def course(launch: Launch) -> Course | None:
-    """A launch over time; None where the report holds no PM samples that are told."""
+    """A launch over time; None where the report holds no PM samples to show."""
     line = launch.timeline
     if line is None or line.samples <= 0:
         return None

@@ -117,7 +117,7 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
     way round, weighs nothing.
     """
     stalls = [delta for delta in comparison.counters if delta.group == "stalls"]
-    # States that neither side counted are no part of its cycles.
+    # States that neither side counted are not part of its cycles.
     both = [delta for delta in stalls if delta.delta is not None]
     cycles = total(delta.old for delta in both), total(delta.new for delta in both)
     found = [
@@ -179,7 +179,7 @@ def _significance(delta: Delta, scale: Scale, cycles: tuple[Maybe, Maybe]) -> fl
         return said * part if part is not None else 0.0
     if delta.unit == "%" and delta.group not in ("global", "instructions"):
         return said * amount / 100.0
-    # Bounded, so that a counter from zero is no infinity.
+    # Bounded, so that a counter from zero is not an infinity.
     relative = amount / max(abs(old), abs(new)) if amount else 0.0
     return said * relative * (_RATIO if scale.known else 1.0)
 

@@ -279,6 +279,11 @@ class Chapter(Passage, frozen=True):
     symbols: tuple[str, ...]
     lines: frozenset[LinkedLine]
 
+    @property
+    def seconds(self) -> float:
+        """The time that it is linked to."""
+        return sum(tie.time.delta_s for tie in self.ties if tie.time is not None)
+
 
 class LaunchRow(NamedTuple):
     """The fate of a launch: `how` (added or removed), else its `changes`."""

@@ -8,7 +8,7 @@ Below ``.workbench/jobs/NAME/`` of the project::
     begun/…json       a job has begun a piece: where, and on which GPU
     done/N.json       what became of piece N
 
-Nobody else writes a piece's file than the job that does it, and only the watcher of a
+Only the job that does a piece writes the piece's file, and only the watcher of a
 dispatch writes the others; so nothing has to be locked across nodes but the watching.
 """
 

@@ -88,7 +88,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return int(first) + bool(int(second or 0))  # minutes[:seconds]
 
 
-#: Key -> how it is written, for what is no plain text.
+#: Key -> how it is written, for what is not a plain text.
 _FORMS = {
     "cpus_per_task": "cpus_per_task = 8",
     "time": 'time = "1:00:00"',
@@ -420,7 +420,7 @@ class SlurmQueue:
         return found
 
     def cancel(self, names: Sequence[str]) -> None:
-        """End arrays, whatever they are doing; one that is over is no error."""
+        """End arrays, whatever they are doing; one that is over is not an error."""
         for name in names:
             _ask("scancel", f"--name={name}")
 
@@ -458,7 +458,7 @@ def _outside_of_the_folder() -> Iterator[None]:
 
 
 def _place(name: str, number: str) -> Slot:
-    # A single job is no array: Slurm has no number for it.
+    # A single job is not an array: Slurm has no number for it.
     return Slot(name, int(number) if re.fullmatch(r"\d+", number) else 0)
 
 
@@ -475,6 +475,6 @@ def _ask(*words: str) -> list[str] | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode:
-        # Names that the controller does not know any more are no failure of its.
+        # Names that the controller does not know any more are not a failure of its.
         return [] if "Invalid job" in done.stderr else None
     return [line for line in done.stdout.splitlines() if line.strip()]

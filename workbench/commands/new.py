@@ -216,7 +216,7 @@ def _start_version(
     if source.image:
         say(f"wrote {path}, the source of {source.id} as it was found when that was lifted")
         if why := compiles(project, loaded.version(new_id)):
-            say(f"It does not compile here as it stands: {why}")
+            say(f"It does not compile here: {why}")
     else:
         say(f"wrote {path}, {copied}")
     say("Next:")

@@ -346,7 +346,7 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
 
 
 class Behind(click.Command):
-    """A command with a program behind ``--``, of which nothing is ours to read."""
+    """A command followed by ``-- PROGRAM ARGS``; PROGRAM's arguments are not parsed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Cut the program off before options are looked for."""

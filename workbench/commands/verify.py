@@ -14,6 +14,7 @@ from workbench.commands.options import (
     shared_run_options,
 )
 from workbench.errors import InconclusiveError
+from workbench.features import FEATURES
 from workbench.measure.sanitizer import TOOLS
 from workbench.session.api import CoreSession
 from workbench.views.shapes.measured import VerifiedProblem
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
 @click.option("--sanitize", is_flag=True, help="Also run under compute-sanitizer's four tools.")
 @shared_run_options
 @format_option
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Also write junit, github or markdown, as check does; - is standard output.",
+)
 def command(
     named: Named,
     engine: str,
@@ -49,6 +56,7 @@ def command(
     sanitize: bool,
     run: RunOptions,
     format_: str,
+    also: tuple[str, ...],
 ) -> None:
     """Check versions against the float64 reference, with fresh random inputs.
 
@@ -61,8 +69,7 @@ def command(
     found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
     progress.clear()
     rows = [_row(found.study, *pair) for pair in found.pairs]
-    broken = found.study.broken if named.every else {}
-    for version, error in broken.items():
+    for version, error in found.broken.items():
         row = VerifiedProblem(version, "", ok=False, error=None, tolerance=found.study.tolerance)
         rows.append(replace(row, message=error.message, hint=error.hint or ""))
     if rows:
@@ -70,6 +77,9 @@ def command(
         findings = found.findings or ()
         sheet = verify_sheet(found.study.name, found.seed, rows, findings, tools, found.texts)
         print_sheet(sheet, format_)
+    for feature in FEATURES if also else ():
+        if feature.gates:
+            feature.load(feature.gates).write_verdicts(found, also)
     if found.fault:
         raise found.fault
 

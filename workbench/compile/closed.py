@@ -46,7 +46,7 @@ _FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 def reach(root: Path, *more: Path) -> tuple[str, ...]:
     """Return the folders and files that a compiler may read.
 
-    `root` is the project's, of which it sees copies alone; `more` is where it lies itself.
+    `root` is the project's, whose copies alone it sees; `more` is its own folder.
     """
     # The user, and no file of the project, sets folders of headers in the environment.
     named = [each for name in _NAMED for each in os.environ.get(name, "").split(os.pathsep)]

@@ -1,4 +1,4 @@
-"""Machine code that nobody compiles here: the module of a lifted launch, as a build of a version.
+"""Machine code that is not compiled here: the module of a lifted launch, as a version's build.
 
 A version whose front matter has `image` is run as it was recorded. Its text is what was found of
 the source, cut to what is for the device: a comment ``// from softmax.cu:17`` says where the lines

@@ -65,7 +65,7 @@ class TotalLimit:
 
         Raises:
             DataError: it would be too much; names the largest. Nothing was added.
-            UsageError: the variable that lifts it is no number.
+            UsageError: the variable that lifts it is not a number.
         """
         name, size = str(path), max(0, size - self._ratio * packed)
         before = self._taken.get(name, 0)
@@ -284,7 +284,7 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def read_regular(path: Path, limit: ByteLimit) -> bytes:
-    """The content of a file, told at once where it is none or holds too much.
+    """The content of a file; refused at once if it is not a file, or too large.
 
     A link is followed: what is only read may lie elsewhere.
 
@@ -310,7 +310,7 @@ def read_regular(path: Path, limit: ByteLimit) -> bytes:
 
 @contextlib.contextmanager
 def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
-    """The content of a file of any size, of which only what is looked at takes memory.
+    """The content of a file of any size; only the parts that are read take memory.
 
     Raises:
         DataError: a pipe, a socket, a device or a folder.
@@ -326,7 +326,7 @@ def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
 
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """A file to read, told at once where it is none: opening a pipe waits for its writer.
+    """A file to read; refused at once if it is not a file: opening a pipe waits for its writer.
 
     Raises:
         DataError: a pipe, a socket, a device, or a folder.
@@ -367,7 +367,7 @@ def kind(mode: int, otherwise: str) -> str:
 
 
 def check_regular(path: Path | str, status: os.stat_result) -> None:
-    """Refuse what is no file; DataError: a pipe, a socket, a device or a folder."""
+    """Refuse what is not a file; DataError: a pipe, a socket, a device or a folder."""
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
             f"{path} is {kind(status.st_mode, 'no file')}, and not a file",

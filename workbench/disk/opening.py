@@ -60,7 +60,7 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
     """The error for what no command asks for by itself; None where it is something else.
 
     A name that no file system takes, and memory, processes or open files that the system does not
-    give: wherever it happened, it is no fault of ours.
+    give: wherever it happened, it is not a fault of ours.
     """
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(unanswered, error.exceptions)), None)

@@ -372,7 +372,7 @@ def _tidy_once(place: Opened) -> None:
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[str]:
-    """A fresh temporary folder that nobody else may enter, removed at the end of the block.
+    """A fresh temporary folder that no other user may enter, removed at the end of the block.
 
     Those that killed processes of ours left are removed at the first call of a process: folders of
     this user, by their names of this host and of a process that no longer runs. Raises OSError: no

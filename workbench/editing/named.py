@@ -1,4 +1,4 @@
-"""A file that is no version: notes from captures and reports that name it.
+"""A file that is not a version: notes from captures and reports that name it.
 
 Nothing is run, and no report is read but those that the editor's own settings name. The newest
 record speaks whose source is the file as it is, else the newest that names it by its path; and

@@ -180,7 +180,7 @@ class OpenedFile:
         return [words, *[_("stale")] * target.stale]
 
     def faults(self) -> list[Remark]:
-        """Remarks from the records: the file is no version, or a prediction failed.
+        """Remarks from the records: the file is not a version, or a prediction failed.
 
         Raises:
             WorkbenchError: the step from its parent cannot be computed.

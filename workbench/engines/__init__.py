@@ -69,7 +69,7 @@ class RunOptions(Record, frozen=True):
         """The same, over in so many seconds from now; None: with the limits of the parts alone."""
         if seconds is None:
             return self
-        # The time that jobs of a cluster wait for their turn is nobody's work.
+        # The time that jobs of a cluster wait for their turn is not work.
         return replace(self, limit=Deadline(seconds) if self.on else Deadline.after(seconds))
 
 
@@ -234,7 +234,7 @@ class Engine(abc.ABC):
 
 
 def fresh_seed() -> int:
-    """A seed nobody chose, so that no kernel is right by habit."""
+    """A random seed, so that no kernel is right by habit."""
     return int.from_bytes(os.urandom(4), "little")
 
 

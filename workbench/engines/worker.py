@@ -188,7 +188,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                 if not _claimed(job):
                     answers.add(Result(task=job.task, elsewhere=True))
                     continue
-                answers.keep()  # so that whoever reads them knows which job is at work
+                answers.keep()  # so that a reader knows which job is at work
                 begin = time.perf_counter()
                 if begin - ended > _RESTED_S:
                     field.settled = False  # its clocks may have gone down

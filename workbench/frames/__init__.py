@@ -227,7 +227,7 @@ def stored(
             a time has no engine.
 
     Yields:
-        Frames as of the function of the table's name; one without rows where there are none.
+        Frames as of the function of the table's name; without data, a frame without rows.
 
     Raises:
         UsageError: an unknown metric.

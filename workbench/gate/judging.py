@@ -48,6 +48,7 @@ from workbench.model import Record, Timing
 from workbench.project import PRIVATE, Project, find_project
 from workbench.revisions import commit_of, repository, worktree
 from workbench.session.captures import captures
+from workbench.session.measuring import Verified as VerifiedVersions
 from workbench.session.step import Diff
 from workbench.session.targets import Named, resolve
 from workbench.session.workspace import Selection, Workspace, is_program, is_report
@@ -105,8 +106,7 @@ class Past(Record, frozen=True):
 def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
     """Read the project's rules (``[tool.workbench.check]``); captures need no project.
 
-    Raises:
-        UsageError: rules that cannot be read.
+    Raises UsageError: rules that cannot be read.
     """
     project = find_project(place.start)
     settings = project.settings if project is not None else {}
@@ -340,7 +340,7 @@ def _against(
             gates += _judged_alone(one, outcome, before)
         engines = (choose(engine.name, before.project, run, place.say), engine)
         for version, measured in measure(engines, study, pairs, before, selection.problem):
-            for gate in _judged(version, measured, rules):
+            for gate in gates_of(version, measured, rules):
                 gates.append(_at_change(gate, found[version.id], project, before))
             if isinstance(measured, Turns):
                 turns.append(measured)
@@ -413,8 +413,7 @@ def _at_change(gate: Gate, edited: Edited, project: Project, before: Before) -> 
 def _before(project: Project, where: str, say: Callable[[str], None]) -> Iterator[Before]:
     """The project as it was: a folder, or else where it lies in a worktree of a revision.
 
-    Raises:
-        UsageError: no such folder or revision, or no project in it.
+    Raises UsageError: no such folder or revision, or no project in it.
     """
     if Path(where).is_dir():
         yield Before(_project(Path(where), where), Path(where).resolve().name)
@@ -443,9 +442,8 @@ def _gate(version: Version, status: Status, text: str) -> Gate:
 def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gate]:
     """The gates of a version that nothing earlier stands beside: whether it is right."""
     version = edited.version
-    found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
-    if errors := {each.message: each for each in found if each}:
-        return [gate for each in errors.values() for gate in _judged(version, each, Rules())]
+    if errors := wrong(version, outcome):
+        return errors
     assert not isinstance(outcome, WorkbenchError)
     names = ", ".join(each.problem.name for each in outcome)
     word = _("new since {before}, right on {names}; `workbench check` compares it with its parent")
@@ -454,13 +452,32 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
     return [_gate(version, "pass", word.format(before=before.label, names=names))]
 
 
-def _judged(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
+def gates_of_verified(found: VerifiedVersions) -> list[Gate]:
+    """The gates of what `verify` found, one of each version on each problem."""
+    gates = _unread(found.study, found.broken, "fail")
+    for (version, problem), judged in found.pairs:
+        text = _("right on {names}").format(names=problem.name)
+        error = judged.error
+        own = gates_of(version, error, Rules()) if error else [_gate(version, "pass", text)]
+        gates += [replace(each, kind="result", name=problem.name) for each in own]
+    return gates
+
+
+def wrong(version: Version, outcome: Verified) -> list[Gate]:
+    """The gates of what is wrong with a version that was verified, and of what was not judged."""
+    found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
+    errors = {each.message: each for each in found if each}
+    return [gate for each in errors.values() for gate in gates_of(version, each, Rules())]
+
+
+def gates_of(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
+    """The gates of a version that was measured or counted beside another state or version."""
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, WorkbenchError):
         said = "\n".join(filter(None, (outcome.message, outcome.hint)))
         gate = _placed(_gate(version, "inconclusive", said))
-        wrong = isinstance(outcome, KernelError) or (isinstance(outcome, UsageError) and gate.line)
-        return [replace(gate, status="fail") if wrong else gate]
+        fails = isinstance(outcome, KernelError) or (isinstance(outcome, UsageError) and gate.line)
+        return [replace(gate, status="fail") if fails else gate]
     if not isinstance(outcome, BothCounted):
         return [turns_gate(outcome, rules, label=label, file=file)]
     counted = replace(rules, require_expectations=False)

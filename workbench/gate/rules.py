@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 #: exactly, and a slower kernel mostly has more of.
 COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
 
-Kind = Literal["expectation", "regression", "limit", "comparable"]
+Kind = Literal["expectation", "regression", "limit", "comparable", "result", "claim"]
 _STATUS: dict[Verdict, Status] = {
     "confirmed": "pass",
     "refuted": "fail",
@@ -112,8 +112,7 @@ class Gate(Record, frozen=True):
 def read_rules(settings: Mapping[str, object]) -> Rules:
     """Rules from the project's settings (the ``[tool.workbench]`` table).
 
-    Raises:
-        UsageError: an unknown key, a counter that the catalog lacks, a wrong value.
+    Raises UsageError: an unknown key, a counter that the catalog lacks, a wrong value.
     """
     table = settings.get("check", {})
     if not isinstance(table, dict):

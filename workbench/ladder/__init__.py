@@ -330,7 +330,7 @@ class Ladder:
     def top(self) -> float:
         """The best version's speed relative to the baseline, or the baseline's own, 1.
 
-        Other libraries may be faster still; they are no step of the ladder.
+        Other libraries may be faster still; they are not a step of the ladder.
         """
         return max([1.0, *(rung.of_baseline or 0.0 for rung in self.order if not rung.is_baseline)])
 

@@ -271,7 +271,7 @@ def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) ->
     raw = clean(action.name() or "")
     kernel = kernel_name(raw) or f"{workload} {index}"
     signature = clean(action.name(action.NameBase_DEMANGLED) or "") or raw
-    # The reader crashes on the sources of what is no kernel; a graph has none, and no code.
+    # The reader crashes on the sources of what is not a kernel; a graph has none, and no code.
     if workload == "kernel":
         before, name = len(known), action.name(action.NameBase_MANGLED)
         fresh = all(name != function for function, _ in known)

@@ -3,7 +3,7 @@
 From 2025.4 on ncu may write ``.ncu-repz``: the same bytes as a ``.ncu-rep``, as one or several
 frames of zstd (so NVIDIA's reader takes them; it goes by the suffix). We keep raw reports as
 ``.ncu-rep.zst``, which is the same thing. All are told here by their first bytes, so that a
-renamed file is read as well; whoever works on a report gets the plain bytes.
+renamed file is read as well; its users get the plain bytes.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _is_candidate(name: str) -> bool:
 
 
 def _instances(native: Any) -> Counts:
-    """The values by ascending correlation ids; none where these are no integers."""
+    """The values by ascending correlation ids; none where these are not integers."""
     if native is None or not native.has_correlation_ids():
         return {}
     count = native.num_instances()

@@ -57,7 +57,7 @@ def _unspecialized(name: str) -> str:
 
 
 def _identifiers(raw: str) -> list[str]:
-    """A mangled function's names from the outermost namespace to its own; [] where it is none."""
+    """A mangled function's names from the outermost namespace to its own; [] for other text."""
     if not raw.startswith("_Z"):
         return []
     at = 2 + raw[2:].startswith("L")
@@ -65,7 +65,7 @@ def _identifiers(raw: str) -> list[str]:
     at += nested
     out: list[str] = []
     while at < len(raw):
-        if raw[at] == "B":  # an ABI tag is no part of the name
+        if raw[at] == "B":  # an ABI tag is not part of the name
             at, _ = _identifier(raw, at + 1)
         elif raw[at].isdigit():
             at, name = _identifier(raw, at)

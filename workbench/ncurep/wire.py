@@ -14,7 +14,7 @@ MOST = 1 << 17
 
 
 class WireError(ValueError):
-    """Bytes that are no protobuf message."""
+    """Bytes that are not protobuf message."""
 
 
 def fields(data: bytes) -> Iterator[Field]:

@@ -1,25 +1,22 @@
-"""Names of the pages' figures, for those who want one as a file."""
+"""Which figure or card of the pages is meant, for whoever wants it as a file."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from workbench.analysis.aggregate import main_launch
 from workbench.errors import UsageError
 from workbench.session.workspace import Selection, apart
-from workbench.views.html.charts.several import roof_path
-from workbench.views.html.charts.steps import time_waterfall
-from workbench.views.html.pages.ladder import speed, sweep
+from workbench.views.html.page import Head, View
+from workbench.views.html.pages.diff import diff_view
+from workbench.views.html.pages.ladder import ladder_view
+from workbench.views.html.render import card
 
 if TYPE_CHECKING:
-    from workbench.ladder import Ladder
     from workbench.session.api import CoreSession
     from workbench.views.html.charts.figure import Figure
 
-Kind = Literal["ladder", "sweep", "roofline", "step"]
+Kind = Literal["card", "ladder", "sweep", "roofline", "step"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
 _NOTHING = {
     "ladder": "no time of {name} is recorded there",
     "sweep": "no times of two problems of {name} are recorded there",
@@ -27,64 +24,47 @@ _NOTHING = {
 }
 
 
+def card_of(session: CoreSession, targets: tuple[str, ...], selection: Selection) -> bytes:
+    """The card of a ladder or step, as SVG; raises what `figure_of` does."""
+    return card("", _view(session, "card", targets, selection))[".card.svg"]
+
+
 def figure_of(
     session: CoreSession, kind: Kind, targets: tuple[str, ...], selection: Selection
 ) -> Figure:
-    """The figure that the pages have: of a study, or of the step between two versions.
-
-    Args:
-        session: What is recorded where.
-        kind: Which figure.
-        targets: A study, or none for the default one; of a step its two versions.
-        selection: Which problem and device.
+    """The figure that the pages have: of a study (none: the default one), or of a step.
 
     Raises:
         UsageError: the targets mean nothing, or nothing is recorded of them to be drawn.
         DataError: a damaged file.
     """
-    if kind == "step":
-        if len(targets) != 2:
-            raise UsageError(
-                f"a step has two versions, not {len(targets)}", "`workbench plot step v2 v3`"
-            )
-        step = session.diff(*targets, selection)
-        if step.story.time is None:
-            raise UsageError(
-                "neither side has samples of its warps, so its time has no parts",
-                "`workbench profile` records them under ncu.",
-            )
-        drawn: Figure = time_waterfall(step.story.time, *step.labels).figure
-        return drawn
-    if len(targets) > 1:
-        raise UsageError(f"{kind} is of one study", f"`workbench plot {kind} {targets[0]}`")
-    study, selection = apart("".join(targets), selection)
-    ladder = session.ladder(study or selection.study, selection.problem, selection.device)
-    found = _of_ladder(kind, ladder)
-    if found is None:
+    view = _view(session, kind, targets, selection)
+    if kind == "step" and view.waterfall is None:
         raise UsageError(
-            _NOTHING[kind].format(name=ladder.name),
-            f"`workbench list {ladder.name}` shows what is.",
+            "neither side has samples of its warps, so its time has no parts",
+            "`workbench profile` records them under ncu.",
         )
+    of = {"step": "waterfall", "ladder": "speed", "roofline": "roof"}
+    plot = getattr(view, of[kind]) if kind in of else view.sweep and view.sweep.charts[0]
+    if plot is None:
+        raise UsageError(
+            _NOTHING[kind].format(name=view.ladder.name),
+            f"`workbench list {view.ladder.name}` shows what is.",
+        )
+    found: Figure = plot.figure
     return found
 
 
-def _of_ladder(kind: Kind, ladder: Ladder) -> Figure | None:
-    baselines = frozenset(rung.id for rung in ladder.order if rung.is_baseline)
-    if kind == "ladder":
-        plot = speed(ladder)
-        return plot.figure if plot is not None else None
-    if kind == "sweep":
-        order = [rung.id for rung in ladder.order]
-        section = sweep(ladder.family.timings, order, set(baselines), ladder.study.work)
-        first: Figure | None = section.charts[0].figure if section is not None else None
-        return first
-    profiles = {rung.id: rung.profile for rung in ladder.order if rung.profile}
-    launches = [
-        (name, launch)
-        for name, profile in profiles.items()
-        if (launch := main_launch(profile)) is not None
-    ]
-    if not launches:
-        return None
-    path = roof_path("roofline", launches, next(iter(profiles.values())), apart=baselines)
-    return path.figure if path is not None else None
+def _view(session: CoreSession, kind: Kind, targets: tuple[str, ...], selection: Selection) -> View:
+    if kind == "step" and len(targets) != 2:
+        raise UsageError(
+            f"a step has two versions, not {len(targets)}", "`workbench plot step v2 v3`"
+        )
+    if kind in ("step", "card") and len(targets) == 2:
+        step = session.diff(*targets, selection)
+        return diff_view(step, Head(heading=step.title, name=" → ".join(step.labels)))
+    if len(targets) > 1:
+        raise UsageError(f"{kind} is of one study", f"`workbench plot {kind} {targets[0]}`")
+    study, selection = apart("".join(targets), selection)
+    name = study or selection.study
+    return ladder_view(session.ladder(name, selection.problem, selection.device))

@@ -9,8 +9,8 @@ import click
 from workbench.commands.options import selection_options
 from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
-from workbench.pictures.figures import KINDS, Kind, figure_of
-from workbench.pictures.saved import FORMATS, picture
+from workbench.pictures.figures import KINDS, Kind, card_of, figure_of
+from workbench.pictures.saved import FORMATS, drawn, picture
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection
 from workbench.views.terminal.progress import Progress
@@ -28,17 +28,21 @@ from workbench.views.text.safe_output import say
 )
 @selection_options
 def command(kind: Kind, targets: tuple[str, ...], out: Path | None, selection: Selection) -> None:
-    """A figure of the report as a picture: ladder, sweep and roofline of STUDY, or a step.
+    """A card to share as a picture, or a figure: ladder, sweep and roofline of STUDY, or a step.
 
-    ladder: the speed of every version; sweep: over all sizes; roofline: the ladder's way under
-    the roofs; step: where the time went from OLD to NEW. It needs matplotlib.
+    card: of STUDY's ladder or the step OLD NEW; ladder: the speed of every version; sweep: over all
+    sizes; roofline: the ladder's way under the roofs; step: where the time went from OLD to NEW.
+    All but the SVG of a card needs matplotlib.
     """
     path = out or Path(f"{kind}.svg")
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise UsageError(f"{path} is not a picture", f"Name a file with {known}.")
     session = CoreSession(listener=Progress())
-    content = picture(figure_of(session, kind, targets, selection), path.suffix[1:])
+    if kind == "card":
+        content = drawn(card_of(session, targets, selection), path.suffix[1:])
+    else:
+        content = picture(figure_of(session, kind, targets, selection), path.suffix[1:])
     whole = path.absolute()
     replace_file(whole.parent, whole.name, content)
     say(str(path))

@@ -16,8 +16,8 @@ from workbench.disk.writing import replace_file
 from workbench.errors import MissingError, UsageError
 from workbench.ladder.listing import StudyList
 from workbench.language import _
-from workbench.pictures.figures import figure_of
-from workbench.pictures.saved import FORMATS, picture
+from workbench.pictures.figures import card_of
+from workbench.pictures.saved import FORMATS, drawn
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection, apart
 from workbench.units import factor, quantity, span, symbol
@@ -38,7 +38,7 @@ from workbench.views.text.safe_output import say
     "--chart",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Also draw the ladder as this picture (.svg, .png), and show it.",
+    help="Also draw the ladder's card as this picture (.svg, .png), and show it.",
 )
 @folded("place", Selection, *moved_options)
 def command(
@@ -82,8 +82,8 @@ def command(
     new = _placed(text, name, _ladder_block(found, there, where), file.name)
     if chart is not None:
         selection = Selection(study=name, problem=found.problem, device=place.device)
-        drawn = picture(figure_of(session, "ladder", (), selection), chart.suffix[1:])
-        replace_file(chart.absolute().parent, chart.name, drawn)
+        picture = drawn(card_of(session, (), selection), chart.suffix[1:])
+        replace_file(chart.absolute().parent, chart.name, picture)
     if new != text:
         replace_file(file.parent, file.name, new.encode())
     done = _("{file}: written") if new != text else _("{file}: unchanged")
@@ -147,4 +147,4 @@ def _ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> 
         command=f"`workbench publish {found.study.name}`",
     )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return "\n\n".join([table, *([picture] if chart else []), told]) + "\n"
+    return "\n\n".join([*([picture] if chart else []), table, told]) + "\n"

@@ -7,11 +7,13 @@ figures use, in the colours of the page by day.
 from __future__ import annotations
 
 import io
+import json
 import math
 import re
 from html import unescape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from workbench.errors import MissingError
 from workbench.views.html.charts.figure import Figure
@@ -21,15 +23,13 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-#: Endings of files, and so formats.
 FORMATS = (".svg", ".png", ".pdf")
 #: CSS pixels: a figure's width, and so many are an inch.
 _WIDE, _INCH = 900, 96
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
 _MARKERS = {
-    "circle": "o", "square": "s", "diamond": "D", "cross": "P", "x": "X",
-    "triangle-up": "^", "triangle-down": "v", "triangle-left": "<", "triangle-right": ">",
-    "star": "*", "pentagon": "p", "hexagon": "h",
+    "circle": "o", "square": "s", "diamond": "D", "cross": "P", "x": "X", "triangle-up": "^",
+    "star": "*", "pentagon": "p",
 }  # fmt: skip
 _LEFT = {"left": "left", "right": "right", "center": "center"}
 _UP = {"top": "top", "bottom": "bottom", "middle": "center"}
@@ -41,24 +41,58 @@ def picture(figure: Figure, format_: str) -> bytes:
     Raises:
         MissingError: matplotlib is not installed.
     """
+    mpl = _matplotlib()
+    palette = _palette()
+    found = re.sub(r"@\w+", lambda name: palette.get(name[0], name[0]), json.dumps(figure.spec))
+    spec = json.loads(found)
+    # The same figure is the same file: no date and no random name in it.
+    style = {"svg.hashsalt": figure.id, "svg.fonttype": "none", "font.size": 9}
+    with mpl.rc_context(style):
+        size = _WIDE / _INCH, figure.height / _INCH
+        canvas = mpl.figure.Figure(figsize=size, layout="constrained")
+        _draw(canvas.add_subplot(), spec)
+        return _saved(canvas, format_, 200)
+
+
+def _matplotlib() -> Any:
     try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure as Canvas
+        import matplotlib.figure
     except ImportError as error:
         raise MissingError(
             "matplotlib is not installed, which draws pictures",
             "pip install '.[plot]' in workbench's checkout, or pip install matplotlib.",
         ) from error
+    return matplotlib
 
-    spec = _coloured(figure.spec, _palette())
-    # The same figure is the same file: no date and no random name in it.
-    style = {"svg.hashsalt": figure.id, "svg.fonttype": "none", "font.size": 9}
-    with mpl.rc_context(style):
-        canvas = Canvas(figsize=(_WIDE / _INCH, figure.height / _INCH), layout="constrained")
-        _draw(canvas.add_subplot(), spec)
-        out = io.BytesIO()
-        dated = {} if format_ == "png" else {"Date" if format_ == "svg" else "CreationDate": None}
-        canvas.savefig(out, format=format_, dpi=200, metadata=dated)
+
+def drawn(card: bytes, format_: str) -> bytes:
+    """A card, which is SVG, as a file: its rectangles and lines of text; raises MissingError."""
+    if format_ == "svg":
+        return card
+    root = ElementTree.fromstring(card)
+    wide, high = (float(root.attrib[name]) for name in ("width", "height"))
+    canvas = _matplotlib().figure.Figure(figsize=(wide / 100, high / 100))
+    axes = canvas.add_axes((0, 0, 1, 1))
+    for node in root:
+        x, y, w, h = (float(node.get(name, 0)) for name in ("x", "y", "width", "height"))
+        if node.tag.endswith("rect"):
+            axes.barh(y + h / 2, w, h, x, color=node.get("fill"))
+            continue
+        axes.text(
+            x, y, _text(node.text or "").rstrip(), color=node.get("fill"), va="baseline",
+            ha={"end": "right"}.get(node.get("text-anchor", ""), "left"),
+            fontsize=0.72 * float(node.get("font-size", 0)), weight=node.get("font-weight"),
+            family="monospace" if node.get("font-family") else "sans-serif",
+        )  # fmt: skip
+    axes.set(xlim=(0, wide), ylim=(high, 0))
+    axes.set_axis_off()
+    return _saved(canvas, format_, 100)
+
+
+def _saved(canvas: Any, format_: str, dpi: int) -> bytes:
+    out = io.BytesIO()
+    dated = {} if format_ == "png" else {"Date" if format_ == "svg" else "CreationDate": None}
+    canvas.savefig(out, format=format_, dpi=dpi, metadata=dated)
     return out.getvalue()
 
 
@@ -66,14 +100,6 @@ def _palette() -> dict[str, str]:
     css = files("workbench.views.html").joinpath("assets", "workbench.css").read_text("utf-8")
     tokens = re.findall(r"--(\w+): (?:light-dark\()?(#\w{6})", css[: css.index("}")])
     return {f"@{name}": colour for name, colour in tokens}
-
-
-def _coloured(value: Any, palette: dict[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {key: _coloured(each, palette) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_coloured(each, palette) for each in value]
-    return palette.get(value, value) if isinstance(value, str) else value
 
 
 def _text(text: str) -> str:
@@ -89,18 +115,27 @@ def _draw(axes: Axes, spec: Json) -> None:
         stacked = [0.0] * len(places)
         for trace in bars:
             _bars(axes, trace, places, stacked, 1 - layout.get("bargap", 0.3))
-        _categories(axes, layout["yaxis"], places)
+        axis = layout["yaxis"]
+        names = dict(zip(axis.get("tickvals", places), axis.get("ticktext", places), strict=True))
+        axes.set_yticks(range(len(places)), [_text(names.get(place, place)) for place in places])
+        axes.set_ylim(len(places) - 0.4, -0.6)  # the first is above
+        axes.tick_params(axis="y", length=0)
     for trace in data:
         if trace["type"] == "scatter":
             _line(axes, trace)
     _axis(axes, layout["xaxis"], "x")
     if not bars:
         _axis(axes, layout["yaxis"], "y")
-    elif layout["yaxis"].get("title", {}).get("text"):
-        axes.set_ylabel(_text(layout["yaxis"]["title"]["text"]))
     shared = layout.get("template", {}).get("layout", {})
     for shape in layout.get("shapes", ()):
-        _shape(axes, {**shared.get("shapedefaults", {}), **shape})
+        shape = {**shared.get("shapedefaults", {}), **shape}
+        line = shape["line"]
+        across = axes.get_xaxis_transform() if shape.get("yref") == "paper" else axes.transData
+        axes.plot(
+            [shape["x0"], shape["x1"]], [shape["y0"], shape["y1"]], transform=across, label="_",
+            color=line["color"], linewidth=line["width"], zorder=0.5,
+            linestyle=_DASHES.get(line.get("dash", ""), "-"),
+        )  # fmt: skip
     for note in layout.get("annotations", ()):
         _note(axes, {**shared.get("annotationdefaults", {}), **note}, layout, bars)
     if layout.get("showlegend"):
@@ -108,13 +143,6 @@ def _draw(axes: Axes, spec: Json) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.set_axisbelow(True)
-
-
-def _categories(axes: Axes, axis: Json, places: list[str]) -> None:
-    names = dict(zip(axis.get("tickvals", places), axis.get("ticktext", places), strict=True))
-    axes.set_yticks(range(len(places)), [_text(names.get(place, place)) for place in places])
-    axes.set_ylim(len(places) - 0.4, -0.6)  # the first is above
-    axes.tick_params(axis="y", length=0)
 
 
 def _bars(axes: Axes, trace: Json, places: list[str], stacked: list[float], thick: float) -> None:
@@ -157,7 +185,6 @@ def _line(axes: Axes, trace: Json) -> None:
         x, y,
         color=line.get("color", marker.get("color")), linewidth=line.get("width", 1.5),
         linestyle=_DASHES.get(line.get("dash", ""), "-") if drawn else "",
-        drawstyle="steps-post" if line.get("shape") == "hv" else "default",
         marker=_MARKERS.get(str(marker.get("symbol", "circle")).partition("-open")[0], "o")
         if "markers" in mode else "",
         markersize=0.6 * marker.get("size", 8),
@@ -194,16 +221,6 @@ def _axis(axes: Axes, axis: Json, which: str) -> None:
         axes.set(**{f"{which}label": _text(title)})
     if axis.get("showgrid", True):
         axes.grid(axis="x" if which == "x" else "y", color=axis["gridcolor"], linewidth=0.8)
-
-
-def _shape(axes: Axes, shape: Json) -> None:
-    line = shape["line"]
-    across = axes.get_xaxis_transform() if shape.get("yref") == "paper" else axes.transData
-    axes.plot(
-        [shape["x0"], shape["x1"]], [shape["y0"], shape["y1"]], transform=across, label="_",
-        color=line["color"], linewidth=line["width"], zorder=0.5,
-        linestyle=_DASHES.get(line.get("dash", ""), "-"),
-    )  # fmt: skip
 
 
 def _note(axes: Axes, note: Json, layout: Json, bars: list[Json]) -> None:

@@ -122,7 +122,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> io.BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Answer with a file, a page with the script that asks for news, or these."""
-        # Two Host headers become one that nobody knows.
+        # Two Host headers become one unknown name.
         host = _PORT.sub("", ",".join(self.headers.get_all("Host", ())).lower())
         if not self.server.knows(host.strip("[]")):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, f"This report is at {self.server.url}")
@@ -189,7 +189,7 @@ def listening(root: Path, host: str, port: int, *, live: bool = True) -> Iterato
 
     Raises:
         MissingError: the port is taken, or may not be used.
-        UsageError: the host is no address of this machine.
+        UsageError: the host is not an address of this machine.
     """
     try:
         server = Server(root, host, port, live=live)

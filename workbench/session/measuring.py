@@ -55,6 +55,7 @@ class Verified(NamedTuple):
     """Versions that were checked, on which inputs.
 
     `findings` is None where no sanitizer ran; `texts` has the sources that they name, by path.
+    `broken`: errors of those that were asked for, and whose files cannot be used.
     """
 
     study: Study
@@ -63,6 +64,7 @@ class Verified(NamedTuple):
     findings: list[tuple[str, Finding]] | None = None
     texts: dict[str, str] = {}  # noqa: RUF012 - never changed
     fault: BaseException | None = None
+    broken: dict[str, UsageError] = {}  # noqa: RUF012 - never changed
 
 
 class Verifying(Task[Judged], frozen=True, kw_only=True):
@@ -106,7 +108,8 @@ def verify(
         )
     if run.gpus and engine == "emulator":
         raise UsageError("the emulator needs no GPU", "Leave out --gpus or --engine emulator.")
-    runs = VersionRuns(named, named.pick(project), run, display)
+    broken: dict[str, UsageError] = {}
+    runs = VersionRuns(named, named.pick(project, broken=broken), run, display)
     path = need_sanitizer() if sanitize else ""
     task = Verifying(run=run, engine="gpu" if sanitize or run.gpus else engine)
     (runner,) = runs.runners(task)
@@ -118,11 +121,12 @@ def verify(
     except KeyboardInterrupt as stop:
         fault = stop
     pairs = [(each, found[each.key]) for each in pieces if each.key in found]
-    verified = Verified(runs.study, runner.seed, pairs, fault=fault)
+    verified = Verified(runs.study, runner.seed, pairs, fault=fault, broken=broken)
     if sanitize and fault is None:
         assert isinstance(runner, Here)
         verified = _sanitized(verified, runner, path, runs.failures)
-    return verified._replace(fault=fault or _worst(verified, runs.failures))
+    unread = next((each for each in broken.values() if not named.every), None)
+    return verified._replace(fault=fault or _worst(verified, runs.failures) or unread)
 
 
 def _sanitized(verified: Verified, runner: Experiment, path: str, failures: Failures) -> Verified:

@@ -74,7 +74,7 @@ class SitePlan:
         self._programs = tuple(text for text in targets if is_program(text))
         self._reports = tuple(t for t in targets if is_report(t) and t not in self._programs)
         self._studies = tuple(text for text in targets if not is_report(text))
-        # Neither report files nor captures need a project: the tool serves whoever has none.
+        # Neither report files nor captures need a project: the tool works without one.
         alone = (self._reports or self._programs) and not self._studies
         self._project = find_project(place.start) if alone else place.project
         self.folder = out or (self._project.reports if self._project else Path("reports"))

@@ -19,7 +19,7 @@ from workbench.model import Profile, SourceFile
 from workbench.revisions import COMPLETE, git
 from workbench.units import listed
 
-#: Files that are looked at in one folder: a whole disk is no source folder.
+#: Files that are looked at in one folder: a whole disk is not a source folder.
 _MOST_FILES = 200_000
 
 
@@ -73,7 +73,7 @@ def texts_at(where: str) -> Texts:
     folder = Path(where)
     if folder.is_dir():
         return Texts(where, _files(folder), lambda path: read_regular(folder / path, SOURCE))
-    # An option is no revision.
+    # An option is not a revision.
     words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", where)
     listing = None if where.startswith("-") else git(Path(), *words)
     if listing is None:

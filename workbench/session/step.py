@@ -1,4 +1,4 @@
-"""A step that was asked for: two targets, compared and explained once for whoever shows them."""
+"""A step that was asked for: two targets, compared and explained once for all views."""
 
 from __future__ import annotations
 

@@ -68,13 +68,18 @@ class Named(Record, frozen=True):
         return replace(named, versions=(), every=True, study=alone)
 
     def pick(
-        self, project: Project | None = None, *, run: bool = True
+        self,
+        project: Project | None = None,
+        *,
+        run: bool = True,
+        broken: dict[str, UsageError] | None = None,
     ) -> tuple[Project, Study, list[Version]]:
         """The project, the study and the versions that are meant.
 
         Args:
             project: The project; None: that of the current folder.
             run: Run ``study.py``, because the versions are going to be run as well.
+            broken: Takes the errors of those whose files cannot be used; None: one is raised.
 
         Raises UsageError: no version named, versions of several studies, an unknown name.
         """
@@ -88,6 +93,8 @@ class Named(Record, frozen=True):
             )
         if self.every:
             study = load(project, self.study or project.default_study)
+            if broken is not None:
+                broken.update(study.broken)
             return project, study, list(study.versions.values())
         for text in self.versions:
             if is_report(text):
@@ -106,7 +113,11 @@ class Named(Record, frozen=True):
                 "Run the command once for each study.",
             )
         study = load(project, names[0])
-        versions = {version.id: version for version in (study.version(name) for _, name in pairs)}
+        ids = list(dict.fromkeys(name for _, name in pairs))
+        if broken is not None and not study.broken.keys() >= set(ids):
+            broken.update({name: study.broken[name] for name in ids if name in study.broken})
+            ids = [name for name in ids if name not in broken]
+        versions = {version.id: version for version in map(study.version, ids)}
         return project, study, list(versions.values())
 
 
@@ -228,7 +239,7 @@ def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str,
 def with_sources(targets: list[Target], places: Places) -> list[Target]:
     """Targets whose profiles hold the texts that were named for them.
 
-    Raises UsageError: a place is no folder and no revision, or no file of it fits.
+    Raises UsageError: a place is neither folder nor revision, or no file of it fits.
     """
     known: dict[str, Texts] = {}
     out = []

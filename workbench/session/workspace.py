@@ -40,7 +40,7 @@ class Workspace:
 
     Args:
         start: The folder, or one above which the project lies; None: the current one.
-        listener: Who is told how far reading is; None: nobody.
+        listener: Receives the progress of reading; None: no one.
     """
 
     def __init__(self, start: Path | None = None, listener: Listener | None = None) -> None:

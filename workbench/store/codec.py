@@ -117,7 +117,7 @@ def read_record(path: Path) -> bytes:
 
     Raises:
         MissingError: there is no such file, or it may not be read.
-        DataError: it is no file, damaged where it lies, or too large.
+        DataError: it is not a file, damaged where it lies, or too large.
     """
     try:
         return read_regular(path, RECORD)

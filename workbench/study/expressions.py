@@ -91,7 +91,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
 }
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": lambda *values: min(values),  # also of one, which is no sequence
+    "min": lambda *values: min(values),  # also of one, which is not a sequence
     "max": lambda *values: max(values),
     "abs": abs,
     "cdiv": cdiv,

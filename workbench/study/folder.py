@@ -193,7 +193,7 @@ class Study:
         )
 
     def flops(self, problem: Problem) -> int:
-        """Floating-point operations that the job needs, whoever does it."""
+        """Floating-point operations that the job needs, in any version."""
         return self._count("flops", problem)
 
     def bytes(self, problem: Problem) -> int:
@@ -489,7 +489,7 @@ class SeenStudy(Study):
         return dict(self._of(problem).outputs)
 
     def flops(self, problem: Problem) -> int:
-        """Operations that the job needs, whoever does it."""
+        """Operations that the job needs, in any version."""
         return self._of(problem).flops
 
     def bytes(self, problem: Problem) -> int:
@@ -518,7 +518,7 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     """A study without running anything of it.
 
     `known` are problems that profiles or times tell of, for a study without a record. Raises
-    UsageError: no such study, a study.py that is no Python, or wrong front matter.
+    UsageError: no such study, a study.py that is not Python, or wrong front matter.
     """
     require_study(project, name)
     facts = None
@@ -579,7 +579,7 @@ class StudyInfo:
         try:
             study = view_study(project, name)
         except WorkbenchError as error:
-            # A study that is broken today is no reason to withhold what was measured.
+            # A study that is broken today is not a reason to withhold measurements.
             self.error = error
             return
         self.study = study

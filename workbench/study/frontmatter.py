@@ -357,7 +357,7 @@ def read_tune(
             keys.fail(
                 key,
                 f"`{name}` is {own} in this version, which is not among its values",
-                f"Add {own}: what tuning gains is told against it.",
+                f"Add {own}: the gain of tuning is measured against it.",
             )
         parameters[name], default[name] = values, values[texts.index(own)]
     if table and not 1 <= len(parameters) <= _MOST_PARAMETERS:
@@ -660,7 +660,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
 
 
 def _check_image(keys: Keys, table: dict[str, object]) -> None:
-    """Refuse what is no image, and keys that only what is compiled here has."""
+    """Refuse what is not an image, and keys that only what is compiled here has."""
     if not _SHA256.match(str(table["image"])):
         keys.fail(
             "image",

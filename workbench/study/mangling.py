@@ -50,7 +50,7 @@ def _demangler() -> Callable[[str], str] | None:
 
 
 def demangled(symbol: str) -> str:
-    """``_Z4gemmPf`` -> ``gemm(float*)``; what is no mangled C++ name comes back as it is."""
+    """``_Z4gemmPf`` -> ``gemm(float*)``; what is not a mangled C++ name comes back as it is."""
     call = _demangler() if symbol.startswith("_Z") else None
     return call(symbol) if call else symbol
 

@@ -78,7 +78,7 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     `study` is the name of a first study, which becomes the default one; empty for none.
     `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own. Returns
     the paths that were written, relative to `root`. Raises UsageError: the folder is a project
-    already, or the name is no study name.
+    already, or the name is not a study name.
     """
     if study:
         check_study_name(study)
@@ -299,7 +299,7 @@ def _inherited(parent: Version) -> str:
         text += table("launch", values, 6)
         if triton:
             text += pair("num_warps", int(launch.block[0]) // 32)
-            # Of machine code nobody says it: then it is Triton's own.
+            # Machine code does not say it: then it is Triton's own.
             text += pair("num_stages", launch.num_stages) if launch.num_stages else ""
             text += pair("divisible_by_16", launch.divisible_by_16)
         if launch.dynamic_shared != "0":
@@ -507,7 +507,7 @@ def start_version(
     `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: "": to be
     filled in. `change` is the difference from its parent. `text` is the whole file, or its code
     alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted kernel
-    in Triton. Raises UsageError: the name is no version's name, or the number is taken, or the
+    in Triton. Raises UsageError: the name is not a version's name, or the number is taken, or the
     study cannot be read with it; then the file is not there.
     """
     match = VERSION_NAME.match(name)

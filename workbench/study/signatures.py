@@ -102,7 +102,7 @@ def launch_key(version: Version, launch: ResolvedLaunch, name: str) -> Key:
 
 
 def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken: str) -> None:
-    """Refuse a number for a pointer, a buffer for a number, and what is no texture for one."""
+    """Refuse a number for a pointer, a buffer for a number, and what is not a texture for one."""
     is_texture = isinstance(argument, TextureArg)
     if taken and is_texture != (taken in _TEXTURES):
         raise key.error(

@@ -32,7 +32,7 @@ class SweptVersion(Document, frozen=True):
 
 
 class SweptGap(Document, frozen=True):
-    """Why there is no time."""
+    """The reason why there is no time."""
 
     version: str
     problem: str

@@ -1,4 +1,4 @@
-"""The recorded times of all sizes, for whoever has a session."""
+"""The recorded times of all sizes, for sessions."""
 
 from __future__ import annotations
 

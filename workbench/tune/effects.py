@@ -387,7 +387,7 @@ def _bound(counter: str, slow: Trial) -> float:
 
 
 def _fitting(facts: Mapping[str, float]) -> float:
-    """Blocks that an SM holds; 0 where nobody knows."""
+    """Blocks that an SM holds; 0 if unknown."""
     return min((facts[name] for name in _LIMITS if name in facts), default=0.0)
 
 

@@ -192,7 +192,7 @@ class Tuner:
         except WorkbenchError as error:
             say(
                 f"note: winner and runner-up of {version.id} are not profiled, so no counters "
-                f"explain the tuning, which stands: {error.message}. {error.hint}"
+                f"explain the tuning, which is still valid: {error.message}. {error.hint}"
             )
 
     def _say_earlier(self, earlier: Tuning) -> None:

@@ -19,7 +19,7 @@ from workbench.tune.space import Space
 
 #: Choices that are proposed again, or that the space does not hold, until others are taken.
 _VAIN = 20
-#: A space of which all choices may be listed.
+#: A space all of whose choices may be listed.
 _LISTED = 1 << 16
 
 

@@ -3,7 +3,7 @@
 A wait says where the time went, not why. Three things can be known besides: a count of its kind
 that moved at the same lines; that an arithmetic pipe did the same work in a fuller or emptier
 time, so that the wait was in its way; and where the code changed what warps do to wait for one
-another, since the samples of such a wait lie on whoever is early and not on the edit.
+another, since the samples of such a wait lie on the early warps and not on the edit.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def find_cause(
     )
 
 
-#: A kernel that changed by this part of its time is told, or that has this part of the change.
+#: A kernel is named if it changed by this part of its time, or has this part of the change.
 _MUCH, _MOSTLY = 0.05, 0.5
 
 
@@ -562,7 +562,7 @@ def held_nothing_up(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) 
 def _worked(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> Delta | None:
     """The share of the pipe that is the fullest on both sides, where it did the same work."""
     shares = [{pipe: side.share(pipe) for pipe in _PIPES} for side in sides]
-    # Of a pipe that nobody looked at it is not known that it is the emptier one.
+    # A pipe that was not measured is not known to be the emptier one.
     known = [{pipe: share for pipe, share in each.items() if share is not None} for each in shares]
     fullest = {max(each, key=lambda pipe: each[pipe]) for each in known if each}
     if len(fullest) != 1 or not all(known):

@@ -62,7 +62,7 @@ _BY_QUEUE = 0.9
 _BY_SHARED = 0.8
 #: Requests that fell (or rose) by this part of the sectors' logarithm brought them along.
 _DRIVES = 0.9
-#: A logarithm below this is no change (1%): two captures of one kernel differ by as much.
+#: A logarithm below this is not a change (1%): two captures of one kernel differ by as much.
 QUIET = 0.01
 #: The least part of the change that an explanation must explain.
 LEAST = 0.05
@@ -196,7 +196,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         # The part that cycles do not show is the clock of the profiler's runs.
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
-    # A unit's machine code is no counter, and has no bound.
+    # A unit's machine code is not a counter, and has no bound.
     absurd = {delta.id for delta in comparison.counters if _(IMPLAUSIBLE) in delta.reason}
     scored = [
         Hypothesis(
@@ -294,7 +294,7 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
-            # Of warps that copy for others nobody knows that their waits hold anyone up.
+            # It is unknown if waits of warps that copy for others hold up any warp.
             times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
         ),
         "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
@@ -454,7 +454,7 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
             comparison["blocks"].old is not None
             and comparison["cycles"].moved
             and not comparison["waves"].moved
-        ):  # of kernels that took each other's place nobody knows whether there are as many
+        ):  # it is unknown if kernels that took each other's place are as many
             out.append(("cycles", "tail", uneven))
     # A time outside of the profiler passed at a clock of its own.
     inside = comparison.time is None or comparison.profiler_alone
@@ -515,7 +515,7 @@ def _idle(old: Behaviour, new: Behaviour) -> Maybe:
     """Logarithm of the ratio of times that blocks make which end (or fill SMs) more unevenly.
 
     All cycles by the mean SM's, or the busiest SM's by the mean one's, whichever says less: what
-    the launch itself takes is no grid's work, and one SM may differ by chance.
+    the launch itself takes is not a grid's work, and one SM may differ by chance.
     """
     before, after = old.running, new.running
     if UNKNOWN in (before, after):

@@ -1,7 +1,7 @@
 """The place of a counter's change: the hunk, the launch, or unedited code.
 
 A hunk's amount is the net of its own lines and of those that it is linked to by a symbol, so
-that code which only moved from one hunk to another is no cause in either.
+that code which only moved from one hunk to another is not a cause in either.
 
 The compiler decides how many registers a thread gets, and ``__launch_bounds__`` (or
 ``__maxnreg__``) how many it may (CUDA C++ Programming Guide, "Launch Bounds"). So of a change of
@@ -396,7 +396,7 @@ def _of_occupancy(attribution: Attribution, occupancy: Sequence[OccupancySplit])
     instructions = _split(attribution, "instructions")
     amounts = _each(_by_hunk(instructions)) if instructions is not None else {}
     order = sorted(amounts, key=lambda hunk: -abs(amounts[hunk]))[:_MOST]
-    # Nobody edits a register: these are the hunks whose code changed most.
+    # Registers are not edited: these are the hunks whose code changed most.
     return Origin(link="compiler" if largest == "registers" else "hunk", hunks=tuple(order))
 
 

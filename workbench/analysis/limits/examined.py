@@ -136,7 +136,7 @@ def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
 
 #: A sector's part of a line.
 _OF_LINE = SECTOR_BYTES / LINE_BYTES
-#: From this part of the sectors on that nobody asked for, lanes are spread over lines.
+#: From this part of unrequested sectors on, lanes are spread over lines.
 SPREAD = 0.5
 
 

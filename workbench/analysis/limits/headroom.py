@@ -109,7 +109,7 @@ class Panel(Record, frozen=True):
 def made(
     kind: Kind, found: Share | None, words: str, effort: int, counter: str, line: LineKey | None
 ) -> Way | None:
-    """The way of a bound and its arithmetic; None where there is none."""
+    """The way of a bound and its arithmetic; None without a bound."""
     return Way(kind, words, *found, effort, counter, line) if found is not None else None
 
 
@@ -129,7 +129,7 @@ _FEW_WARPS = 50.0
 _PRODUCTS = 0.4
 #: Products of TF32 that give one of float32: high by high, high by low, low by high.
 _TF32_PRODUCTS = 3
-#: From how many lanes of a warp on nobody speaks of divergence.
+#: From so many active lanes of a warp on, divergence is not mentioned.
 _MOST_LANES = 29.0
 #: A byte of device memory that crosses the L1 more often than this is worth keeping nearer.
 _AGAIN = 4.0

@@ -4,7 +4,7 @@ A resource's share is ncu's own percentage of a unit's peak rate. Units of the S
 the cycles in which the SM was active, so that a grid that ends unevenly does not hide that they
 were full; caches and memory over all of the kernel's time. A share below `FULL` leaves room:
 then warps wait for something, and the stall that most of them were seen in is named. `Selected`
-and `Not selected` are no stalls and never a limit
+and `Not selected` are not stalls and never a limit
 (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#warp-stall-reasons).
 """
 
@@ -75,7 +75,7 @@ class Share(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """The state's title, which says of the two other states that they are no stalls."""
+        """The state's title, which says of the two other states that they are not stalls."""
         return title_of(self.state.id)
 
 
@@ -112,7 +112,7 @@ class HotLine(Record, frozen=True):
 
 
 def title_of(state: str) -> str:
-    """A warp state's title, which says of the two that are no stalls that they are none."""
+    """A warp state's title, which marks the two states that are not stalls."""
     title = catalog()[state].title
     return f"{title} ({_WELL_WORDS[state]})" if state in WELL else title
 
@@ -200,7 +200,7 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
 
 
 def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
-    """The part (0-1) of the barrier samples that are no warpgroup's, and the line with most.
+    """The part (0-1) of the barrier samples that are not a warpgroup's, and the line with most.
 
     1 and no line where no samples are known by instruction.
     """
@@ -319,7 +319,7 @@ class Running(Record, frozen=True):
 _MANY_WAVES = 8
 #: A warp that executes fewer instructions finds that there is nothing to do, and ends.
 _AT_ONCE = 32
-#: Of a launch of which nothing is known.
+#: For a launch without counters of it.
 UNKNOWN = Running(mean=1.0)
 
 

@@ -529,7 +529,7 @@ def _faces(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[tuple[int, int], ...
 
 @lru_cache(maxsize=1 << 12)  # likewise
 def _words_and_spaces(line: str) -> tuple[list[str], Tally[str]]:
-    """The tokens of a line, and how often it has each; nobody changes them."""
+    """The tokens of a line, and how often it has each; read only."""
     words = [token for token in _TOKEN.findall(line) if not token.isspace()]
     return words, Tally(words)
 

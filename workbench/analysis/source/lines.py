@@ -1,7 +1,7 @@
 """Source text as tokens by line, lines aligned, and lines as statements.
 
 Two lines are *equal as code* when their tokens are equal; white space and comments
-are no tokens. The lexer never fails: text that no compiler would take still gives
+are not tokens. The lexer never fails: text that no compiler would take still gives
 tokens, one character at worst, so that any bytes can be compared.
 """
 
@@ -138,7 +138,7 @@ def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
 def information(tokens: Tokens) -> int:
     """The information of a line: its tokens that are neither punctuation nor a common word.
 
-    ``}`` and ``__syncthreads();`` give 0: that two such lines are equal is no sign
+    ``}`` and ``__syncthreads();`` give 0: that two such lines are equal is not a sign
     that they are the same line.
     """
     return sum(1 for t in tokens if t not in _COMMON_WORDS and (t[:1].isalnum() or t[:1] == "_"))
@@ -158,7 +158,7 @@ Pair = tuple[int, int]
 
 #: Cells of the exact dynamic programme; beyond, the rarest line splits the range.
 _EXACT_CELLS = 40_000
-#: A line that occurs more often than this on a side is no anchor at all.
+#: A line that occurs more often than this on a side is not an anchor at all.
 _RARE = 32
 #: A match without information is dropped where this many lines changed on both sides of it.
 _BIG = 4
@@ -535,7 +535,7 @@ def _paired_again(
             one, other = units[0][a], units[1][b]
             lines = old.code(one), new.code(other)
             if len(lines[0]) == len(lines[1]) == 1 or not weights[keys[0][a]]:
-                continue  # that two such lines are no pair was decided by their surroundings
+                continue  # that two such lines are not a pair was decided by their surroundings
             texts = [
                 [renamed(old.source.tokens[n - 1], old.names) for n in lines[0]],
                 [new.source.tokens[n - 1] for n in lines[1]],

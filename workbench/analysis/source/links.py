@@ -138,7 +138,7 @@ def _parameter_names(
 ) -> dict[str, dict[str, str]]:
     """Old function -> old name -> new name of parameters that were only renamed.
 
-    Such a name may be another thing's elsewhere, so that it is no renaming of the whole text.
+    Such a name may be another thing's elsewhere, so that it is not a renaming of the whole text.
     """
     out: dict[str, dict[str, str]] = {}
     partners = {routine.name: routine for routine in new.routines}

@@ -91,7 +91,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
             symbol = self.add_symbol(argument.arg, "parameter", key, [own], node.name)
             if isinstance(type_, ast.Constant):
                 # A type in words. Where it is not written the launch says it, so that it is like
-                # an argument: one that only one side has is no change.
+                # an argument: one that only one side has is not a change.
                 self.add_definition(
                     symbol.index, "argument", node.name, self._key(type_), own, self._span(type_)
                 )

@@ -278,7 +278,7 @@ def parse(source: Source) -> tuple[Node, str]:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Identifiers of a macro's body, or of a pragma; comments are no part of them."""
+    """Identifiers of a macro's body, or of a pragma; comments are not part of them."""
     return tuple(dict.fromkeys(filter(_WORD.fullmatch, tokens_of(text))))
 
 
@@ -470,7 +470,7 @@ class Declarations(Recorder):
             elif inner.type == "field_declaration":
                 field, _ = self.declared_name(inner.child_by_field_name("declarator"))
                 if field is not None and name is not None:
-                    # A scope of its own: a bare name outside of the methods is no member.
+                    # A scope of its own: a bare name outside of the methods is not a member.
                     made = self.symbol(
                         self.name(field),
                         "member",

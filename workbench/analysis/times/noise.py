@@ -100,7 +100,7 @@ def _apart(a: Spread, b: Spread) -> bool:
 # hold less, they would have to run a hundred times as often to double it; up to `_OFTEN` times is
 # taken to be possible.
 
-#: Part of a counter from which on what lines hold of it is no trifle.
+#: Part of a counter from which on what lines hold of it is not a trifle.
 MATERIAL = 0.01
 _OFTEN = 10.0
 #: So often that no verdict can hang on more. Not infinity, of which there is no tenth.

@@ -123,7 +123,7 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect 
     ends, whole = tuple(places.max(axis=0) + 1), left.shape
     if len(places) != math.prod(ends) and not left.reshape(-1)[: len(places)].any():
         ends, whole = (len(places),), (left.size,)  # not rows and columns, but one after the other
-    if rest or len(places) != math.prod(ends):  # it is no corner of the output that was written
+    if rest or len(places) != math.prod(ends):  # it is not a corner of the output that was written
         return None
     reached, all_ = (", ".join(f":{int(end)}" for end in at) for at in (ends, whole))
     return Suspect(
@@ -218,7 +218,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
 
 #: Types to which a result may have been rounded on its way.
 _NARROW = ("float16", "bfloat16")
-#: The least share of elements of which that holds; the others lie between two such numbers.
+#: The least share of elements for which that holds; the others lie between two such numbers.
 _ROUNDED = 0.95
 
 

@@ -241,7 +241,7 @@ class EmulatorEngine(Engine):
             if version in twice:
                 return first, None
             for small in [*self._smaller(subject)][-1:]:
-                with contextlib.suppress(KernelError, InconclusiveError):  # nobody asked for it
+                with contextlib.suppress(KernelError, InconclusiveError):  # an optional check
                     once = self.emulate(small, limit)
                     verified(once, small)
                     subject, done = small, once

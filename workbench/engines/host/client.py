@@ -130,7 +130,7 @@ class Feed:
 
     @contextlib.contextmanager
     def watched(self, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` now, and again when others come: by whoever brings them."""
+        """Call `look` now, and again when others come."""
         with self._lock:
             self._watcher = look
             look()

@@ -70,7 +70,7 @@ class Halt:
             os.close(self._writing)
 
     def close(self) -> None:
-        """Give the handles back, after nobody waits any more."""
+        """Give the handles back, when no thread waits any more."""
         self.say()
         os.close(self._reading)
 

@@ -132,7 +132,7 @@ class _Remaining:
         return True
 
     def completed(self) -> None:
-        """The worker at work is told of what the feed has by now, and whether that is all."""
+        """Send the working worker the feed's jobs so far, and whether that is all."""
         new = self._new()
         if self.part.closed or not (new or self._feed.closed):
             return
@@ -159,7 +159,7 @@ class _Remaining:
         return new
 
     def _untried(self, places: Sequence[int]) -> list[int]:
-        """The places of jobs of versions that have not hung; of the others it is told."""
+        """The places of jobs of versions that have not hung; the others are reported."""
         kept = []
         for place in places:
             job = self._feed[place]
@@ -271,7 +271,7 @@ class Crew:
             )
 
     def end(self) -> None:
-        """End what still runs; what it has done is told by then."""
+        """End running workers, after their results were reported."""
         self._halt.say()
         self._wait()
 

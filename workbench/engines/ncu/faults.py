@@ -171,7 +171,7 @@ def fitting(ncu: str, capability: str, driver: str) -> list[str]:
         )
     if newest and out:
         best = newest[-1]
-        out.append(f"of the driver's own age is ncu {best.ncu} (CUDA {best.cuda})")
+        out.append(f"as old as the driver is ncu {best.ncu} (CUDA {best.cuda})")
     return out or [f"ncu {ncu}, compute capability {capability} and driver {driver} fit"]
 
 

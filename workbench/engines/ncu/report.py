@@ -51,7 +51,7 @@ _HOST_NAME, _ADDRESS = 5, 7
 _DURATION = "gpu__time_duration.sum"
 #: As many names as a notice lists before it only counts.
 _NAMED = 6
-#: Advice of `workbench.ncurep.values` to whoever compiled the kernel.
+#: Advice of `workbench.ncurep.values` to the user who compiled the kernel.
 _FOR_COMPILERS = ("no-line-info", "no-source")
 
 

@@ -36,12 +36,6 @@ def gates(
     return {gate.name: gate for gate in found}
 
 
-def test_faster_step_passes() -> None:
-    found = gates(step())
-    assert set(found) == {"duration"} and found["duration"].status == "pass"
-    assert "310 µs" in found["duration"].message
-
-
 def test_slower_step_fails_beyond_its_interval_only() -> None:
     assert gates(step(200e-6, 210e-6))["duration"].status == "fail"
     # 5% slower with intervals of ±5% is no regression that anybody has seen, and none excluded.

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from workbench.cli import app
 from workbench.errors import MissingError, UsageError
-from workbench.pictures.figures import KINDS, Kind, figure_of
-from workbench.pictures.saved import picture
+from workbench.pictures.figures import KINDS, Kind, card_of, figure_of
+from workbench.pictures.saved import drawn, picture
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection
 
@@ -19,7 +19,7 @@ REPO = Path(__file__).resolve().parents[3]
 TARGETS: dict[Kind, tuple[str, ...]] = {"step": ("sgemm/v2", "sgemm/v3")}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[1:])
 def test_a_picture_has_the_marks_of_the_pages_figure(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,6 +37,16 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
     axis = figure.spec["layout"]["xaxis"]
     assert f">{axis['ticktext'][0]}</" in text and axis["title"]["text"].split(";")[0] in text
     assert picture(figure, "png").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("targets", [("sgemm",), ("sgemm/v2", "sgemm/v3")])
+def test_a_card_is_a_picture_of_one_size(targets: tuple[str, ...]) -> None:
+    card = card_of(CoreSession(REPO), targets, Selection())
+    text = card.decode()
+    said = ">cublas  " if len(targets) == 1 else "float As[T][T + 1];"
+    assert said in text and "NVIDIA" in text and 'width="1200" height="630"' in text
+    assert drawn(card, "svg") == card
+    assert drawn(card, "png")[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(4, "big")
 
 
 def test_what_it_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

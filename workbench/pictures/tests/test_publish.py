@@ -52,7 +52,7 @@ def test_the_chart_stands_beside_and_is_named_from_where_the_file_is(project: Pa
     assert run("demo", "--in", "docs/page.md", "--chart", "pictures/demo.svg")
     assert "](../pictures/demo.svg)" in (project / "docs" / "page.md").read_text()
     assert "(../kernels/demo/v3" in (project / "docs" / "page.md").read_text()
-    assert (project / "pictures" / "demo.svg").read_text().startswith("<?xml")
+    assert (project / "pictures" / "demo.svg").read_text().startswith("<svg")
 
 
 @pytest.mark.parametrize("text", ["", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])

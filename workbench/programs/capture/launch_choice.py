@@ -442,7 +442,7 @@ def take_detail(
             ended = run_program([*argv, *invocation.command], invocation, given)
         except KernelError:
             said = log.read_text("utf-8", "replace") if log.is_file() else ""
-            # A limit of ours is no fault: among ranks ncu may wait for ever.
+            # A limit of ours is not a fault: among ranks ncu may wait for ever.
             late = _too_slow(invocation, survey, said)
             return _without("detail-timeout", late, broken=asked or not survey.ranks)
         report = exported(report)

@@ -6,7 +6,7 @@ launches is equal to itself for the longest time; an iteration begins at a launc
 in a period, so that a step which launches something more (every tenth one writes a log) is one
 iteration all the same.
 
-A sweep is no rhythm: who tries six block sizes, a hundred launches of each, spends most of the
+A sweep is not a rhythm: who tries six block sizes, a hundred launches of each, spends most of the
 time before the last hundred in the same kernels. Nor is one kernel launched again and again: there
 an iteration is a launch, and their durations say it all. Unless configurations of it were tried
 before, as a tuner does: what it settles on is launched again and again at the end.

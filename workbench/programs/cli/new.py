@@ -35,5 +35,5 @@ def from_program(project: Project, version: str | None, **wished: Any) -> None:
         say(_("note: {text}").format(text=told(note)))
     first = f"{made.study}/{next(iter(made.versions))}"
     if why := compiles(project, view_study(project, made.study).version(first.rpartition("/")[2])):
-        say(f"It does not compile here as it stands: {why}")
+        say(f"It does not compile here: {why}")
     say(f"Next: read study.py, then `workbench verify {first}`")

@@ -158,7 +158,7 @@ def _hottest(
 
 
 def _flat(row: shapes.KernelRow | shapes.KernelFate, **other: Any) -> dict[str, Any]:
-    """A row of ``--format csv``: what is no list of its own."""
+    """A row of ``--format csv``: what is not a list of its own."""
     nested = ("ranges", "configurations")
     out = {name: value for name, value in asdict(row).items() if name not in nested} | other
     for name in [name for name in out if name in _PARTS]:

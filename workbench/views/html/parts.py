@@ -16,7 +16,7 @@ from workbench.analysis.limits.limit import GROUP, RESOURCES
 from workbench.analysis.sentence import Stop
 from workbench.counters import IMPLAUSIBLE, Counter, Missing, Reading, bound_broken, catalog
 from workbench.language import _, ngettext
-from workbench.model import Estimate, Launch, LineKey, Profile, Record, Timing, Verification
+from workbench.model import Launch, LineKey, Profile, Record, Timing, Verification
 from workbench.views.html.page import Badge, Link, Tone, View
 
 
@@ -27,6 +27,8 @@ def hue(state: str) -> str:
 
 
 _CODE = re.compile(r"`([^`]*)`")
+#: Between a number and its unit, and in an arrow's way: no line ends there.
+_TIED = re.compile(r"(?<=\d) (?=[^\W\d]|→)|(?<=→) ")
 
 
 class Tile(Record, frozen=True):
@@ -37,6 +39,7 @@ class Tile(Record, frozen=True):
     note: str = ""
     tone: Tone = ""
     change: str = ""
+    check: Badge | None = None
 
 
 class Phrase(Record, frozen=True):
@@ -53,7 +56,7 @@ class Phrase(Record, frozen=True):
 
 def sentence(text: str) -> tuple[Phrase, ...]:
     """Pieces of a sentence; text between back quotes is code."""
-    parts = enumerate(_CODE.split(text))
+    parts = enumerate(_CODE.split(_TIED.sub("\N{NO-BREAK SPACE}", text)))
     return tuple(Phrase(part, code=place % 2 == 1) for place, part in parts if part)
 
 
@@ -65,7 +68,7 @@ def strip_links(stops: Sequence[Stop], page: str = "") -> tuple[Phrase, ...]:
 def _proof(stop: Stop) -> str:
     if stop.hunk is not None:
         return f"#hunk-{stop.hunk}"
-    fixed = {"time": "#time", "limit": "#now", "edit": "#no-hunk", "doubt": "#time"}
+    fixed = {"time": "#time", "limit": "#now", "edit": "#launch", "doubt": "#time"}
     return fixed.get(stop.kind, f"#counter-{stop.counter}")
 
 
@@ -138,14 +141,6 @@ def interval(timing: Timing) -> str:
     if not timing.converged:
         said += _(", not settled")
     return said if timing.cache == "cold" else said + _(", warm cache")
-
-
-def range_of(low: float, value_: float, high: float) -> str:
-    """``3.01 – 3.03``, or ``±0.0213%`` where the digits of both ends are the same."""
-    ends = units.digits3(low), units.digits3(high)
-    if ends[0] != ends[1]:
-        return " – ".join(ends)
-    return plus_minus(Estimate(value_, low, high).error, value_)
 
 
 def width(amount: float, whole: float = 1.0) -> str:
@@ -223,7 +218,8 @@ def facts_of(*sides: Profile) -> tuple[Badge, ...]:
     if len(sides) > 1 or sides[0].captured:
         days = once(day(side.captured) for side in sides)
         texts.append(_("captured {date}").format(date=days))
-    check = verified(sides[-1].verification)
+    # A step says it beside its speed-up.
+    check = verified(sides[-1].verification) if len(sides) == 1 else None
     return (*(Badge(text=text) for text in texts if text), *([check] if check else ()))
 
 
@@ -232,9 +228,14 @@ def tool(profile: Profile) -> str:
     text = " ".join(
         part for part in (profile.engine, profile.tools.get(profile.engine, "")) if part
     )
-    control = profile.capture.clock_control
-    clocks = {"none": _("clocks not locked"), "base": _("clocks locked to base")}.get(control, "")
+    clocks = clocks_of(profile)
     return f"{text} · {clocks}" if clocks else text
+
+
+def clocks_of(profile: Profile) -> str:
+    """What is known of the clocks, or ""."""
+    known = {"none": _("clocks not locked"), "base": _("clocks locked to base")}
+    return known.get(profile.capture.clock_control, "")
 
 
 def verified(check: Verification | None) -> Badge | None:
@@ -243,7 +244,9 @@ def verified(check: Verification | None) -> Badge | None:
         return None
     error = units.digits3(check.error)
     if check.error <= check.tolerance:
-        return Badge(text=_("verified, error {error}").format(error=error), tone="good")
+        return Badge(
+            text=_("verified against the reference, error {error}").format(error=error), tone="good"
+        )
     return Badge(text=_("wrong result, error {error}").format(error=error), tone="bad")
 
 
@@ -293,7 +296,7 @@ class PanelView(Record, frozen=True):
         return statement_at(self.profile, key)
 
     def became(self, way: Way) -> Iterator[tuple[Link, Badge]]:
-        """A bound is no promise: what was followed and made the step faster was right."""
+        """A bound is not a promise: what was followed and made the step faster was right."""
         for link, scores in self.scored:
             for score in scores:
                 if score.rule != way.kind or score.title != way.words:

@@ -24,7 +24,6 @@ from workbench.views.html.parts import (
     hue,
     interval,
     percent,
-    range_of,
     shape,
     text,
     tone_of,
@@ -80,15 +79,15 @@ def clause(text: str) -> str:
 
 
 def apart(speedup: Estimate) -> str:
-    """The class of a ratio of two times: none where its bounds hold 1."""
+    """The class of a ratio of two times: none where a bound is 1, or is written so."""
+    if units.digits3(1.0) in map(units.digits3, (speedup.low, 1 / speedup.high)):
+        return ""
     return "good" if speedup.low > 1 else "bad" if speedup.high < 1 else ""
 
 
 def bounds(speedup: Estimate) -> str:
     """The bounds of a ratio of two times; of a slow-down, how many times as long it takes."""
-    if speedup.value < 1:
-        return range_of(1 / speedup.high, 1 / speedup.value, 1 / speedup.low)
-    return range_of(speedup.low, speedup.value, speedup.high)
+    return units.interval(speedup.low, speedup.value, speedup.high)
 
 
 def step_ratio(speedup: Estimate) -> str:

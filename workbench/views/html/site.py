@@ -318,7 +318,7 @@ def _read_manifest(out: Path) -> _Manifest:
     except FileNotFoundError:
         manifest = _Manifest()
     except (OSError, msgspec.MsgspecError):
-        # A cut or foreign manifest is no reason to fail: ours is rewritten as a whole.
+        # A cut or foreign manifest is not a reason to fail: ours is rewritten as a whole.
         ours = (out / "assets" / "workbench.css").is_file() and (out / "index.html").is_file()
         if not ours and not _is_empty(out, {MANIFEST}):
             raise _foreign(out) from None

@@ -54,10 +54,10 @@ def dumps(document: Json) -> str:
 
 
 def compact(document: Any) -> str:
-    """JSON in one line; characters that nobody sees are escapes in it."""
+    """JSON in one line, with escapes for invisible characters."""
     try:
         data = msgspec.json.encode(document)
-    except UnicodeEncodeError:  # half a character: of a file's name that is no UTF-8
+    except UnicodeEncodeError:  # half a character: of a file's name that is not UTF-8
         data = msgspec.json.encode(whole(document))
     return escaped(data.decode())
 

@@ -22,7 +22,7 @@ class ReadingValue(Document, frozen=True):
 
 
 class SourcePlace(Document, frozen=True):
-    """A line of source; line 0 is no line."""
+    """A line of source; line 0 is not a line."""
 
     file: str
     line: int

@@ -38,7 +38,7 @@ GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 #: Stands for a blank at which no row may end, until the text is printed: rich breaks rows at every
-#: blank, U+00A0 among them. It is no character (Unicode), so no text has it.
+#: blank, U+00A0 among them. It is not a character (Unicode), so no text has it.
 _TIE = "\ufdd0"
 _NUMBER = r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)"
 
@@ -89,7 +89,7 @@ def stacked(texts: Iterable[rich.text.Text]) -> rich.text.Text:
 
 
 class _Shown:
-    """A view of which every character can be seen, also where it is no `Text`."""
+    """A view without invisible characters, also where it is not a `Text`."""
 
     def __init__(self, view: RenderableType) -> None:
         self._view = view
@@ -316,7 +316,7 @@ class Figures:
     """Rows of cells that are laid out when all of them are known.
 
     Rich shrinks the columns of a table that is too wide in proportion, numbers included, and
-    ``15.…`` is no number. Here the numbers keep their width; words beside them go first, then
+    ``15.…`` is not a number. Here the numbers keep their width; words beside them go first, then
     labels are shortened, then a verdict or a unit is left out.
 
     Args:

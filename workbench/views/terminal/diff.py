@@ -20,6 +20,7 @@ from rich.table import Table
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.kernels import KernelChange, tells, values_words
 from workbench.analysis.listing import CodeClass, CodeDiff, HunkCode
+from workbench.analysis.sentence import time_row
 from workbench.analysis.story import Step, Story, beyond, excerpt, leading, source_lines, telling
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, LeftOut, Row, Tie, silence, title_of
@@ -30,14 +31,12 @@ from workbench.units import (
     beside,
     capital,
     count,
-    factor,
     faster,
     lines_changed,
     listed,
     points,
     quantity,
     several,
-    span,
     when,
 )
 from workbench.views.terminal.console import (
@@ -188,22 +187,13 @@ def _provenance(comparison: Comparison) -> str:
 
 
 def _time(comparison: Comparison, more: str | None) -> RenderableType:
-    speed, time = comparison.speed, comparison.time
-    if speed is None:
+    row = time_row(comparison, more)
+    if row is None:
         no_time = _("No time: neither a timing nor a duration on both sides")
         return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
-    speedup = speed.speedup
-    label, style = _("as fast"), "bold"
-    if speed.moved or more is not None:
-        label = faster(speedup, more)
-        style = style if more is not None else f"bold {GOOD if speedup >= 1 else BAD}"
-    text = Text().append(label, style=style)
-    text.append(f"  {quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}")
-    note = _("under the profiler; no time is recorded")
-    if time is not None:
-        ends = span(factor(time.low), factor(time.high))
-        note = _("speed-up {interval}").format(interval=ends)
-    return text.append(f"  {note}", style=DIM)
+    tone = "" if row.good is None else f" {GOOD if row.good else BAD}"
+    text = Text().append(row.words, style=f"bold{tone}").append(f"  {row.times}")
+    return text.append(f"  {row.note}", style=DIM)
 
 
 def _kernels(
@@ -365,7 +355,7 @@ def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
     named = len(old.sources) > 1 or len(new.sources) > 1
     blocks: list[RenderableType] = [] if chapters else _launches(story)
     for chapter, said in zip(chapters, words, strict=True):
-        before, after = excerpt(chapter, code)
+        before, after = excerpt(chapter, code, (old, new))
         file = PurePosixPath(chapter.hunk.new_file or chapter.hunk.old_file).name if named else ""
         blocks += [
             hunk_head(chapter, file, inner),

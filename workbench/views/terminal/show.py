@@ -178,7 +178,7 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
     for place, (own, title, duration) in enumerate(named):
         if place not in heaviest and not any(launch is longest for launch in own):
             continue
-        # The one that is told below, or the first, stands for what is no sum.
+        # The one that is told below, or the first, stands for what is not a sum.
         first = next((launch for launch in own if launch is longest), own[0])
         # Of thousands of launches only what stands in the table is read.
         readings = {name: read(first, name) for name in _OVERVIEW}

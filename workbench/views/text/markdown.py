@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from workbench import __version__
 from workbench.analysis.compare import Comparison, Delta, Side
 from workbench.analysis.kernels import KERNELS_HEAD, kernel_rows
-from workbench.analysis.sentence import line
+from workbench.analysis.sentence import line, time_row
 from workbench.analysis.story import Story, source_lines
 from workbench.analysis.wording import Chapter, Row, Tie, silence, title_of
 from workbench.language import N_, _, ngettext, told
 from workbench.model import Profile
-from workbench.units import capital, count, factor, faster, lines_changed, quantity, several
+from workbench.units import capital, count, lines_changed, quantity, several
 from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 
 #: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
@@ -70,16 +70,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _time(comparison: Comparison, more: str | None) -> str:
-    speed, time = comparison.speed, comparison.time
-    if speed is None:
-        return ""
-    note = f" {_('under the profiler; no time is recorded')}"
-    if time is not None:
-        ends = _("between {low} and {high}").format(low=factor(time.low), high=factor(time.high))
-        note = f" ({ends})"
-    change = f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}"
-    ratio = factor(speed.speedup) if more is None else faster(speed.speedup, more)
-    return f"{change}: **{ratio}**{note}"
+    row = time_row(comparison, more)
+    return f"{row.times}: **{row.words}**, {row.note}" if row else ""
 
 
 def _author(title: str, change: str) -> str:

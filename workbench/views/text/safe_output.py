@@ -18,7 +18,7 @@ import click
 from workbench.errors import WorkbenchError
 from workbench.language import _, told
 
-#: Characters that nobody sees, of Unicode's class Cf: they turn text around, join or tag it.
+#: Invisible characters, of Unicode's class Cf: they turn text around, join or tag it.
 _FORMAT = (
     "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
@@ -28,7 +28,7 @@ _HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud
 #: Matches text that a GitHub runner takes for our command: `::` at the beginning of a line, after
 #: any blanks or styles, and the older `##[` anywhere.
 _COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
-#: In JSON all these have escapes, which are no bytes that anything obeys.
+#: In JSON all these have escapes, which are not bytes that anything obeys.
 _RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
 #: Matches the places at which a long name may be broken.
 _BREAK = r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])"
@@ -107,7 +107,7 @@ def write(text: str, *, err: bool = False, commands: bool = False) -> None:
 
 
 def escaped(json: str) -> str:
-    """JSON that means the same, in which characters that nobody sees are escapes."""
+    """JSON that means the same, with escapes for invisible characters."""
     return json if json.isprintable() and "##[" not in json else _pattern(_RAW).sub(_escape, json)
 
 

@@ -63,14 +63,25 @@
   };
 
   // --- copies ------------------------------------------------------------------------------
-  function copy(text, from) {
+  function copy(what, from) {
     const said = from.textContent;
     const done = () => {
       from.textContent = _("Copied");
       setTimeout(() => { from.textContent = said; }, 1200);
     };
-    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => {});
+    const to = navigator.clipboard;
+    if (to) (what.then ? to.write([new ClipboardItem({ "image/png": what })]) : to.writeText(what)).then(done, () => {});
   }
+  const card = document.querySelector("meta[property='og:image']");
+  const picture = () => new Promise((done) => {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = make("canvas", "", { width: image.width, height: image.height });
+      canvas.getContext("2d").drawImage(image, 0, 0);
+      canvas.toBlob(done);
+    };
+    image.src = card.content;
+  });
   const copier = (text, said = _("Copy")) => button(said, "", (event) => copy(typeof text === "string" ? text : text(), event.target));
   const cells = (row) => all("th, td", row).map((cell) => cell.innerText.replace(/\s*#?\s*\n\s*/g, " ").trim());
   const rows = (table) => Array.from(table.rows).filter((row) => row.getClientRects().length || row.parentElement.tagName === "THEAD").map(cells);
@@ -274,6 +285,8 @@
   const tools = make("div", "", { className: "tools" });
   if (root !== null && twin) tools.append(other());
   if (root !== null) tools.append(button(_("Search /"), _("Search"), search));
+  // From a disk no page may read the picture beside it.
+  if (root !== null && card) tools.append(button(_("Card"), _("Copy the card of this page"), (event) => (location.protocol === "file:" ? location.assign(card.content) : copy(picture(), event.target))));
   tools.append(button(_("Data"), _("Data and link of this page"), download), button(THEMES[chosen], "", (event) => {
     const names = Object.keys(THEMES);
     chosen = theme(names[(names.indexOf(chosen) + 1) % names.length]);

@@ -24,7 +24,7 @@ _STACKED = 7
 
 
 def stack_stalls(named: list[tuple[str, Profile]], noun: str = N_("Version")) -> View | None:
-    """Durations under the profiler, split over warp states; None where nobody has any.
+    """Durations under the profiler, split over warp states; None if no launch has any.
 
     As bars of shares, and as a table of times.
     """
@@ -62,7 +62,7 @@ def roof_path(
 ) -> Plot | None:
     """Launches under one roof, one series per memory level, `joined` in order as a path.
 
-    Those named in `apart` (libraries, which are no step of the ladder) stay off the path.
+    Those named in `apart` (libraries, which are not a step of the ladder) stay off the path.
     """
     places = [
         (name, launch, place)

@@ -1,4 +1,4 @@
-"""Waterfalls from an old total to a new one: of time, and of any line counter over the parts.
+"""Waterfalls from an old total to a new one.
 
 Plotly's own waterfall trace has no error bars, so the steps are its bars on a base.
 """
@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from workbench import units
-from workbench.analysis.attribution import CounterSplit, Part
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.story import Story
-from workbench.analysis.weight import TELLING, Scale
-from workbench.analysis.wording import Fact, tellable, went_well
+from workbench.analysis.weight import TELLING
 from workbench.counters import catalog
-from workbench.language import _, ngettext
-from workbench.model import Number, Record
+from workbench.language import _
+from workbench.model import Record
 from workbench.views.html.charts.figure import (
     HATCHED,
     Figure,
@@ -29,7 +26,6 @@ from workbench.views.html.charts.figure import (
     ticks,
 )
 from workbench.views.html.page import View
-from workbench.views.html.parts import percent, tone_of
 
 # --- the figure -----------------------------------------------------------------------
 
@@ -297,101 +293,3 @@ def _time_rows(part: TimePart, split: TimeSplit) -> list[tuple[str, ...]]:
         for stall in every
         if not stall.stall or abs(stall.delta_s) >= floor
     ]
-
-
-# --- counters -------------------------------------------------------------------------
-
-
-def counter_waterfalls(story: Story, old: str, new: str, scale: Scale) -> list[View]:
-    """One waterfall for each line counter that changed, the weightiest change first."""
-    splits = [split for split in tellable(story.attribution) if any(p.delta for p in split.parts)]
-    splits = [split for split in splits if max(_weight(split, p) for p in split.parts) >= TELLING]
-
-    def heaviest(split: CounterSplit) -> tuple[float, float]:
-        amounts = [abs(part.delta) for part in split.parts]
-        relative = max(_weight(split, part) for part in split.parts)
-        return scale.share(split.id, max(amounts)) or 0.0, relative
-
-    splits.sort(key=heaviest, reverse=True)
-    return [_counter(split, old, new) for split in splits]
-
-
-def _weight(split: CounterSplit, part: Part) -> float:
-    return Fact(split=split, part=part).weight
-
-
-def _counter(split: CounterSplit, old: str, new: str) -> View:
-    counter = catalog()[split.id]
-    large = [part for part in split.parts if _weight(split, part) >= TELLING]
-    large = sorted(large, key=lambda part: -abs(part.delta))[:_STEPS]
-    small = [part for part in split.parts if part not in large]
-    falls = [_fall(split, part) for part in split.parts if part in large]
-    rest: Number = sum(part.delta for part in small)
-    if rest:
-        text = units.signed(rest, split.unit)
-        words = ngettext("{n} smaller part", "{n} smaller parts", len(small))
-        label = words.format(n=len(small))
-        falls.append(Fall(label=label, delta=float(rest), text=text, hover=text))
-    figure = waterfall(
-        f"waterfall-{counter.id}",
-        _("{counter} from {old} to {new}, by what the change is linked to").format(
-            counter=counter.title, old=old, new=new
-        ),
-        total(old, float(split.old), units.quantity(split.old, split.unit)),
-        falls,
-        total(new, float(split.new), units.quantity(split.new, split.unit)),
-        split.unit,
-        counter.title,
-    )
-    return View(
-        id=counter.id,
-        title=counter.title,
-        change=units.signed(split.delta, split.unit),
-        figure=figure,
-        head=(_("Linked to"), _("Change"), _("Share of the change"), _("Lines")),
-        rows=[_row(split, part) for part in split.parts if part.delta],
-        note=_gap(split),
-    )
-
-
-def _fall(split: CounterSplit, part: Part) -> Fall:
-    text = units.signed(part.delta, split.unit)
-    name = part.name
-    return Fall(
-        label=name,
-        delta=float(part.delta),
-        text=text,
-        hover=(
-            _("{amount} is linked to {what}").format(amount=text, what=name) if part.hunk else text
-        ),
-        tone=tone_of(went_well(split.id, part.delta)),
-        href=_href(part.hunk),
-    )
-
-
-def _row(split: CounterSplit, part: Part) -> tuple[str, ...]:
-    places = [
-        str(line.new or _("old {line}").format(line=line.old))
-        for line in part.lines
-        if line.new or line.old
-    ]
-    return (
-        part.name,
-        units.signed(part.delta, split.unit),
-        percent(part.delta / split.delta) if split.delta else units.quantity(None),
-        ", ".join(places[:8]) + (" …" if len(places) > 8 else ""),
-    )
-
-
-def _gap(split: CounterSplit) -> str:
-    """A sentence if the chip's own totals do not agree with the sum over the lines."""
-    gap = split.chip_gap
-    if not gap or split.chip_old is None or split.chip_new is None:
-        return ""
-    return _(
-        "The parts add up to the change over all lines. The chip's own totals differ: "
-        "{old} and {new}."
-    ).format(
-        old=units.quantity(split.chip_old, split.unit),
-        new=units.quantity(split.chip_new, split.unit),
-    )

@@ -19,7 +19,7 @@ from workbench.analysis.code import code_of
 from workbench.analysis.duration import CodeLine, TimePart, TimeSplit, WaitPath
 from workbench.analysis.limits.limit import stall_words
 from workbench.analysis.listing import CodeDiff, HunkCode
-from workbench.analysis.story import Step, Story, excerpt, leading, source_lines
+from workbench.analysis.story import Step, Story, against, excerpt, leading, source_lines
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Chapter, Fact, Passage, Row, Tie
 from workbench.counters import catalog
@@ -60,7 +60,8 @@ class Links:
 
     def of(self, passage: Passage) -> list[View]:
         """Groups of numbers: of a hunk's own lines and its symbols, or of launches and the rest."""
-        return [View(title=tie.title, rows=list(self._rows(tie))) for tie in passage.ties]
+        ties = passage.ties
+        return [View(title=t.title, link=t.link, rows=list(self._rows(t))) for t in ties]
 
     def _rows(self, tie: Tie) -> Iterable[View]:
         """The numbers that a part is linked to; a bar is its share of the whole change."""
@@ -318,9 +319,9 @@ def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Vi
     `smaller` and `without` (of which no counter tells anything) are folded together.
     """
     story = step.story
-    speaking = [chapter for chapter in leading(story) if chapter.ties]
-    silent = [chapter for chapter in story.chapters if not chapter.ties]
-    cards = [_card(step, chapter, code, links, machine) for chapter in speaking]
+    told = [one for one in leading(story) if one.ties or one.hunk.id in story.named]
+    silent = [one for one in story.chapters if one not in told]
+    cards = [_card(step, chapter, code, links, machine) for chapter in told]
     shown = 0
     rows = 0
     for card in cards[:_MOST_OPEN]:
@@ -340,7 +341,7 @@ def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Vi
 
 def _name(step: Step, chapter: Chapter) -> str:
     """The text of the line that moved most, or of the first one that says anything."""
-    hunk, core = chapter.hunk, excerpt(chapter, 2)
+    hunk, core = chapter.hunk, excerpt(chapter, 2, (step.old, step.new))
     for side, path, span in ((1, hunk.new_file, hunk.new), (0, hunk.old_file, hunk.old)):
         lines = source_lines((step.old, step.new)[side], path)
         first = core[side][0]
@@ -380,6 +381,7 @@ def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: M
         more=more,
         machine=machine.of(hunk.id),
         left_out=chapter.left_out.words,
+        against=against(step.story, chapter),
     )
 
 

@@ -99,6 +99,8 @@ class Chunk(Record, frozen=True):
 
 #: Unchanged lines shown before and after a change.
 _AROUND = 2
+#: Unchanged lines that a card shows before its first change.
+_BEFORE = 6
 #: Of a longer file, the whole-source view shows what is near counters or changes.
 _WHOLE = 700
 _NEAR = 25
@@ -131,7 +133,7 @@ class _File:
         changed = {line for file, line in diff.hunk_old if file == old}
         hunks = code.hunks_of((old, new))
         self.rows = face(texts[0], texts[1], twin, changed, hunks)
-        # Two kernels of one file: what belongs to neither is no part of the comparison.
+        # Two kernels of one file: what belongs to neither is not part of the comparison.
         if texts[0] == texts[1] and any(hunks):
             self.rows = [
                 row
@@ -259,6 +261,9 @@ class DiffCode:
                 wanted.add(place)
         for place in list(own):
             wanted.update(range(max(0, place - _AROUND), min(len(file.rows), place + _AROUND + 1)))
+        # The edit itself stands in the first rows, however many lines above it are linked to it.
+        early = sorted(place for place in wanted if place < min(own, default=0))
+        wanted.difference_update(early[:-_BEFORE])
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
         return self._chunks(file, sorted(wanted), names, hunk.id, own)
 

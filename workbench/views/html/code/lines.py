@@ -152,7 +152,7 @@ def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
 
 #: Headers of CUDA code are CUDA code; Pygments would take them for C.
 _CUDA = (".cu", ".cuh", ".h", ".hpp", ".hxx", ".inl", ".cc", ".cpp")
-#: Beyond this, colours cost seconds and help nobody; the text is then shown plain.
+#: Beyond this, colours cost seconds and do not help; the text is then shown plain.
 _MAX_COLOURED = 400_000
 #: A longer line is cut on the page (a minified header, a table of constants).
 _MAX_LINE = 2_000
@@ -229,7 +229,7 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
     """The lines of a source file as runs of text and class, one list per line of `lines`.
 
     Kept for the next page: a source is on its version's page and on those of two steps.
-    The lists are shared; nobody changes them.
+    The lists are shared, and so read only.
     The language follows from the path.
     """
     whole = lines(text)

@@ -11,6 +11,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.expectations import Score
 from workbench.analysis.kernels import KERNELS_HEAD, kernel_rows
 from workbench.analysis.limits.memory import memory
+from workbench.analysis.sentence import time_row
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step, Story, excerpt, leading, movers, source_lines
 from workbench.analysis.timeline import courses
@@ -18,19 +19,21 @@ from workbench.analysis.weight import most_moved, ranked
 from workbench.language import N_, _
 from workbench.model import LineKey, Profile
 from workbench.views.html.charts.drawn import memory_view, timeline_view
-from workbench.views.html.charts.steps import counter_waterfalls, time_waterfall
+from workbench.views.html.charts.steps import time_waterfall
 from workbench.views.html.code.cards import Links, Machine, hunk_cards, line_link
 from workbench.views.html.code.hunks import DiffCode
 from workbench.views.html.code.lines import pair_gutters
 from workbench.views.html.page import Head, Rendered, View, code_script, file_beside
 from workbench.views.html.parts import (
     Tile,
+    clocks_of,
     facts_of,
     panel_view,
-    range_of,
     sentence,
     stacked,
     strip_links,
+    tone_of,
+    verified,
 )
 from workbench.views.html.render import card, render
 
@@ -44,24 +47,22 @@ _QUIET = {
 }
 
 
-def _time_tile(comparison: Comparison, more: str | None) -> Tile | None:
-    speed, time = comparison.speed, comparison.time
-    if speed is None:
+def _time_tile(step: Step) -> Tile | None:
+    """The time, and why it may be believed: the interval, clocks, inputs and the check."""
+    row = time_row(step.comparison, step.story.cause.more)
+    if row is None:
         return None
-    faster = time.speedup if time else speed.old_s / speed.new_s
-    bounds = _(", under the profiler")
-    if time:
-        ratios = (time.low, faster, time.high)
-        if faster < 1:
-            ratios = (1 / time.high, 1 / faster, 1 / time.low)
-        words = _("; slow-down {range}") if faster < 1 else _("; speed-up {range}")
-        bounds = words.format(range=range_of(*ratios))
+    checks = [side.verification for side in (step.old, step.new)]
+    seeds = {check.seed for check in checks if check is not None}
+    inputs = _("same inputs") if len(seeds) == 1 else _("other inputs (seeds differ)")
+    trust = (row.note, clocks_of(step.new), inputs if None not in checks else "")
     return Tile(
-        label=_("Time") if time else _("Duration"),
-        value=units.quantity(speed.new_s, "s"),
-        change=f"{units.signed(speed.new_s - speed.old_s, 's')} · {units.faster(faster, more)}",
-        note=_("from {before}").format(before=units.quantity(speed.old_s, "s")) + bounds,
-        tone=("good" if faster > 1 else "bad") if speed.moved and more is None else "",
+        label=_("Time") if step.comparison.time else _("Duration"),
+        value=row.words,
+        change=f"{row.times} ({row.change})",
+        note=" · ".join(filter(None, trust)),
+        tone=tone_of(row.good),
+        check=verified(checks[1]),
     )
 
 
@@ -94,30 +95,33 @@ def diff_view(step: Step, head: Head) -> View:
     pages = (head.pages[0].href, head.pages[1].href) if head.listings else ("", "")
     machine = Machine(step.leading_codes, (step.old, step.new), pages, code.anchor)
     cards = hunk_cards(step, code, links, machine)
+    rest = links.of(story.rest)
     whole = code.whole()
     # An author's predictions, and advice, speak of the code on one device.
     unforeseen = [] if step.across else _effects(step)
     labels = step.labels
+    alike = story.attribution.sources.same and not story.launches
     notices = [*comparison.warnings, *story.attribution.words]
-    origin = [*comparison.provenance]
+    concerns = dict(comparison.concerns)
     if step.across:
-        # The page compares the same code on two devices.
-        origin += [*story.attribution.words, _("Shares of peak are of each side’s own device")]
-        notices.append(origin[-1])
+        notices.append(_("Shares of peak are of each side’s own device"))
+        concerns |= dict.fromkeys((*story.attribution.words, notices[-1]), "")
     if step.unread:
         notices.append(_("The expectations could not be read: {why}").format(why=step.unread))
+    here = [text for text in notices if not concerns.get(text)]
+    head = replace(head, chips=(*facts_of(step.old, step.new), *head.chips))
     return View(
         step=step,
-        head=replace(head, chips=(*facts_of(step.old, step.new), *head.chips)).told(
-            notices, origin
-        ),
+        head=head.told(here, [text for text in here if text in concerns]),
+        concerns=lambda counter: [text for text in notices if concerns.get(text) == counter],
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
-        time=_time_tile(comparison, story.cause.more),
+        time=_time_tile(step),
         # Code that moved them says it better.
         tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
-        waterfall=time_waterfall(story.time, *labels) if story.time else None,
+        # Of one code there is nothing to split the time by.
+        waterfall=time_waterfall(story.time, *labels) if story.time and not alike else None,
         memory=_memory(step, code),
         timeline=_timeline(step),
         hunks=cards,
@@ -126,12 +130,13 @@ def diff_view(step: Step, head: Head) -> View:
         kernels=kernel_rows(comparison.kernels, story.cause.more),
         spent=_spent(comparison),
         changed=_changed(step),
-        launches=story.launches,
-        rest=links.of(story.rest),
+        # What changed before what came and went.
+        launches=sorted(story.launches, key=lambda row: bool(row.how)),
+        launched=[group for group in rest if group.link == "launch"],
+        rest=[group for group in rest if group.link != "launch" or not story.launches],
         whole=whole,
         gutters=gutters,
         embedded=code.embedded(),
-        counters_by_part=counter_waterfalls(story, *labels, step.scale),
         effects=unforeseen[:_EFFECTS],
         more_effects=len(unforeseen[_EFFECTS:]),
         advice=() if step.across else _advice(story),
@@ -159,7 +164,9 @@ def _changed(step: Step) -> list[tuple[str, str]]:
     for chapter in leading(step.story)[:1]:
         hunk = chapter.hunk
         files = (step.old, hunk.old_file, "−"), (step.new, hunk.new_file, "+")
-        for (first, last), (side, path, sign) in zip(excerpt(chapter, _LINES), files, strict=True):
+        for (first, last), (side, path, sign) in zip(
+            excerpt(chapter, _LINES, (step.old, step.new)), files, strict=True
+        ):
             rows += [(sign, text) for text in source_lines(side, path)[max(first - 1, 0) : last]]
     return rows
 

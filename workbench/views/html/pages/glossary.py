@@ -16,7 +16,7 @@ from workbench.model import Record
 from workbench.views.html.page import Rendered, View
 from workbench.views.html.render import render
 
-#: Limits that are no unit's.
+#: Limits that are not a unit's.
 _OTHERS: dict[ResourceId, str] = {
     "latency": N_("latency"),
     "sync": N_("waiting at barriers"),
