@@ -36,14 +36,10 @@ quietly() {
 }
 
 words=()
+[[ -n "$STUDY" ]] && words+=("--study=$STUDY")
+[[ -n "$PROBLEM" ]] && words+=("--problem=$PROBLEM")
 versions=()
 read -r -a versions <<< "${VERSIONS//$'\n'/ }" || true
-target="${versions[0]:-}"
-if [[ "$target" != @* && "$target" != *.ncu-rep* ]]; then  # which say all of themselves
-  [[ -n "$STUDY" && "$target" != */* ]] && target="$STUDY${target:+/$target}"
-  [[ -n "$PROBLEM" ]] && target+=":$PROBLEM"
-fi
-[[ -n "$target" ]] && versions[0]="$target"
 
 merge_base() {
   if [[ -z "${BASE_SHA//0/}" ]]; then
@@ -66,7 +62,7 @@ also=(--also "markdown=$folder/gate.md" --also "json=$folder/gate.json"
 code=0
 if [[ -n "$BASELINE" ]]; then
   every=()
-  [[ -n "$VERSIONS" ]] || every=(--all --again)
+  ((${#versions[@]})) || every=(--all --again)
   quietly workbench time "${words[@]}" "${every[@]}" -- "${versions[@]}" || code=$?
   [[ "$KEEP" == true ]] && words+=(--keep)
   # A job that is started again has the same number: its run takes the place of the first.

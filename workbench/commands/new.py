@@ -116,6 +116,9 @@ def command(
     if tuned is not None:
         tuned, where = apart(tuned, where)
         tuned_for = where.problem or ""
+    elif problem is not None:
+        words = "a problem chooses among the winners of a tuning"
+        raise UsageError(words, "Add --from-tuned VERSION.")
     other = parent is not None or begins or kernel or defines
     if tuned is not None and (_TUNED is None or version is None or other):
         raise UsageError(
