@@ -25,7 +25,7 @@ PACKAGE = REPO / "workbench"
 MOST_LINES = 700  # of a module that does not say why it is longer
 WHY_LONG = "one module because"
 LONG = 600  # two modules that together are longer may stay two
-MOST_LATE = 141  # imports inside of functions, in both packages: doors for a quick start
+MOST_LATE = 145  # imports inside of functions, in both packages: doors for a quick start
 MOST_PARAMETERS = 8  # of a function
 #: Folders of which each file is a command or a page.
 ONE_A_FILE = ("workbench.commands.", "workbench.programs.cli.", "workbench.views.html.pages.")

@@ -6,6 +6,8 @@ import click
 
 from workbench.errors import UsageError, did_you_mean
 from workbench.session.manual import page, topics
+from workbench.views.shapes import dumps
+from workbench.views.shapes.schema import SHAPES, schema_of, schemas
 from workbench.views.text.safe_output import say, write
 
 
@@ -20,9 +22,6 @@ def command(topic: str | None, of: str | None) -> None:
     --format json, or of all; that of error is what `workbench --json-errors` prints.
     """
     if topic == "schema":
-        from workbench.views.shapes import dumps
-        from workbench.views.shapes.schema import SHAPES, schema_of, schemas
-
         if of is not None and of not in SHAPES:
             hint = did_you_mean(of, SHAPES, "documents")
             raise UsageError(f"{of!r} prints no JSON document", hint)
