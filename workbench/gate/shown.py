@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import UNSET
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from workbench import __version__
 from workbench.analysis.times.regression import Turns
-from workbench.gate.documents import CheckDocument, ClaimFacts, GateFacts, MeasuredTurns
+from workbench.gate.documents import CheckDocument, GateFacts, MeasuredTurns
 from workbench.gate.rules import Gate, overall
 from workbench.language import N_, _, ngettext, told
 from workbench.units import count, several
@@ -22,9 +21,6 @@ from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text
 from workbench.views.text.escaping import command_data, command_property, inline
 from workbench.views.text.markdown import LIMIT, collapsed
 from workbench.views.text.safe_output import quoted
-
-if TYPE_CHECKING:
-    from workbench.gate.claims import Ruling
 
 _TALLY = {
     "pass": N_("{n} passed"),
@@ -55,15 +51,12 @@ def summary(gates: Sequence[Gate]) -> str:
     return _(", ").join(parts) or _("nothing was checked")
 
 
-def check_document(
-    gates: Sequence[Gate], turns: Sequence[Turns] = (), ruling: Ruling | None = None
-) -> Json:
+def check_document(gates: Sequence[Gate], turns: Sequence[Turns] = ()) -> Json:
     """The JSON document; `measured` are the pairs that ran in turns on a GPU, in seconds."""
     return CheckDocument(
         status=overall(gates),
         gates=[shaped(gate, GateFacts, line=gate.line or None) for gate in gates],
         measured=[_measured(each) for each in turns] or UNSET,
-        claim=shaped(ruling, ClaimFacts) if ruling else UNSET,
     ).plain()
 
 
@@ -121,16 +114,14 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
     return "\n".join([*lines, summary(gates)]) + "\n"
 
 
-def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = (), head: str = "") -> str:
+def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
     """The comment on gates that passed or failed, below what GitHub takes in one.
 
     `steps` are differences as `step_markdown` tells them; those that find no room are counted.
-    `head` stands in place of the common verdict.
     """
     loud = [gate for gate in gates if gate.status != "pass"]
     quiet = [gate for gate in gates if gate.status == "pass"]
-    head = inline(head) or _(_VERDICTS[overall(gates)])
-    out = [f"**{head}**{_(': ')}{summary(gates)}{_('.')}\n"]
+    out = [f"**{_(_VERDICTS[overall(gates)])}**{_(': ')}{summary(gates)}{_('.')}\n"]
     if loud:
         out.append(_gate_table(loud, _GATE_TABLE))
     if quiet:
@@ -163,11 +154,10 @@ def _gate_table(gates: Sequence[Gate], room: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def check_view(gates: Sequence[Gate], *, passed: bool = False, head: str = "") -> RenderableType:
+def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
     """Count passed and failed gates, list the failed by version; the passed if `passed` or few."""
     listed = passed or len(gates) <= _GATES
-    first = f"{head}{_(': ')}{summary(gates)}" if head else summary(gates)
-    parts: list[RenderableType] = [Text(first, style=_STYLE[overall(gates)])]
+    parts: list[RenderableType] = [Text(summary(gates), style=_STYLE[overall(gates)])]
     for status in _WORST_FIRST:
         own = [gate for gate in gates if gate.status == status]
         if not own or (status == "pass" and not listed):
