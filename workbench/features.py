@@ -79,24 +79,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "gate",
-        {
-            "check": (
-                "command",
-                "Check expectations, regressions and limits, as in CI.",
-            ),
-        },
+        {"check": ("command", "Check expectations, regressions and limits, as in CI.")},
         documents="documents",
         gates="command",
         heading="Look",
     ),
     Feature(
         "sweeps",
-        {
-            "sweep": (
-                "command",
-                "Time every version of a study at every size, and store the times.",
-            ),
-        },
+        {"sweep": ("command", "Time every version of a study at every size, and store the times.")},
         documents="documents",
     ),
     Feature(
@@ -123,8 +113,7 @@ FEATURES: tuple[Feature, ...] = (
         heading="Share",
     ),
     Feature(
-        "adopt",
-        {"import": ("command", "Keep a report captured elsewhere as a version's profile.")},
+        "adopt", {"import": ("command", "Keep a report captured elsewhere as a version's profile.")}
     ),
     Feature(
         "agents",

@@ -27,15 +27,7 @@ TARGETS = (
     "$(id)", "../../etc/passwd", "kernels/demo/v2_tile.cu", "profiles/h200/demo/v2", "\udcff",
 )  # fmt: skip
 #: Where something is written: below the project, or nowhere.
-FOLDERS = (
-    "out",
-    "reports",
-    "a/b",
-    "workbench.toml",
-    "kernels/demo",
-    "/dev/null/x",
-    "",
-)
+FOLDERS = ("out", "reports", "a/b", "workbench.toml", "kernels/demo", "/dev/null/x", "")
 TEXTS = (
     "", "n1024", "n64", "n1000", "demo", "double", "h200", "H200", "ncu", "emulator", "sm_90",
     "sm_1", "json", "v2", "a b", "é", "\u202e", "=", "--all", "2026-11-21", "2026-13-41",

@@ -141,11 +141,7 @@ HOSTS = (
 def test_hosts(served: Served, portion: Portion) -> None:
     for turn in book.turns(portion):
         host = HOSTS[turn.number].replace("{port}", str(served.port))
-        for line in (
-            "GET /index.html HTTP/1.1",
-            "HEAD / HTTP/1.1",
-            "GET /-/news/ HTTP/1.1",
-        ):
+        for line in ("GET /index.html HTTP/1.1", "HEAD / HTTP/1.1", "GET /-/news/ HTTP/1.1"):
             book.tried(turn.kind)
             answer = served.asked(line, host=host)
             book.ended(turn.kind, status(answer))
@@ -185,10 +181,7 @@ PLAIN = (
     "/%zz", "/%2", "/assets/../../secret.txt", "/assets/%2e%2e/%2e%2e/secret.txt",
     "/?../secret.txt", "/CON", "/index.html::$DATA", "/index.html.", "/INDEX.HTML%20",
 )  # fmt: skip
-PATHS = (
-    *PLAIN,
-    *(f"/{(up + slash) * 3}{end}" for up in UP for slash in SLASHES for end in ENDS),
-)
+PATHS = (*PLAIN, *(f"/{(up + slash) * 3}{end}" for up in UP for slash in SLASHES for end in ENDS))
 
 
 @pytest.mark.parametrize("portion", dealt("hostile paths", len(PATHS), 4))

@@ -87,12 +87,7 @@ def open_page(chromium: Any) -> Iterator[Open]:
     asked: list[str] = []
 
     def open_(
-        path: Path,
-        *,
-        width: int = 1280,
-        scheme: str = "light",
-        anchor: str = "",
-        wait: bool = True,
+        path: Path, *, width: int = 1280, scheme: str = "light", anchor: str = "", wait: bool = True
     ) -> Any:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
@@ -102,10 +97,7 @@ def open_page(chromium: Any) -> Iterator[Open]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.on(
-            "console",
-            lambda m: complaints.append(m.text) if m.type in COMPLAINTS else None,
-        )
+        page.on("console", lambda m: complaints.append(m.text) if m.type in COMPLAINTS else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.extend(_failure(request)))
         page.on("request", lambda request: asked.append(request.url))

@@ -183,11 +183,7 @@ REFUSED: dict[str, list[tuple[str, str, str]]] = {
     "conv2d": [
         ("*", "N=64 C=64 H=1024 W=1024 K=64 R=1 S=1 U=1 V=1 P=0 Q=0", "its indices are 32-bit"),
         # 1026 products an output, beyond what the tolerance bears.
-        (
-            "v11",
-            "N=1 C=114 H=8 W=8 K=4 R=3 S=3 U=1 V=1 P=0 Q=0",
-            "tensor cores truncate every sum",
-        ),
+        ("v11", "N=1 C=114 H=8 W=8 K=4 R=3 S=3 U=1 V=1 P=0 Q=0", "tensor cores truncate every sum"),
     ],
     "conv2d_direct": [
         ("v0", "C=3 H=32768 W=32768 U=1", "32-bit integers"),
@@ -227,11 +223,7 @@ REFUSED: dict[str, list[tuple[str, str, str]]] = {
         ("v8 v9", "N=1 H=4 W=4 C=6 K=8", "it loads four channels as one aligned word"),
         ("v10 v11 v12 v13 v14 v15", "N=1 H=4 W=4 C=24 K=8", "it loads 16 channels at once"),
         ("v16 v17 v18 v19 v20 v21 v22", "N=1 H=4 W=4 C=24 K=8", "rows of a tensor map"),
-        (
-            "v19 v20",
-            "N=1 H=4 W=4 C=144 K=8",
-            "shared memory holds filters of at most 128 channels",
-        ),
+        ("v19 v20", "N=1 H=4 W=4 C=144 K=8", "shared memory holds filters of at most 128 channels"),
         ("v21 v22", "N=1 H=4 W=4 C=144 K=8", "registers hold filters of at most 128 channels"),
         ("v22", "N=1 H=4 W=4 C=16 K=6", "bulk copies are multiples of 16 bytes"),
         ("v14 v15", "N=1 H=4 W=4 C=144 K=8", "128 filters of at most 128 channels"),
@@ -250,9 +242,7 @@ REFUSED: dict[str, list[tuple[str, str, str]]] = {
         ("*", "C=1 K=262144 H=6 W=6", "its indices are 32-bit"),
     ],
     "scale_add": [("*", "R=65536 C=32768", "its indices are 32")],
-    "sgemm": [
-        ("v0 v1 v2 v3 v4 v5 v6 v7 v8 v9 v10", "M=65536 N=1 K=65536", "its indices are 32"),
-    ],
+    "sgemm": [("v0 v1 v2 v3 v4 v5 v6 v7 v8 v9 v10", "M=65536 N=1 K=65536", "its indices are 32")],
 }
 #: What is done at the edge of what is refused.
 NOT_REFUSED = {

@@ -26,14 +26,7 @@ def test_versions_are_ordered_by_number_then_baselines_by_name(maker: Maker) -> 
     maker.write("notes.txt", "no")
     study = maker.load()
     assert list(study.versions) == ["v0", "v2", "v3", "v10", "blas", "zlib"]
-    assert [each.parent for each in study.versions.values()] == [
-        None,
-        "v0",
-        "v2",
-        "v3",
-        None,
-        None,
-    ]
+    assert [each.parent for each in study.versions.values()] == [None, "v0", "v2", "v3", None, None]
     ten = study.version("v10_ten")
     assert (ten.id, ten.name, ten.path) == ("v10", "v10_ten", "kernels/s/v10_ten.cu")
     assert ten.kind == "cuda"
@@ -180,20 +173,10 @@ def test_bom_and_line_ends_do_not_matter(maker: Maker, mark: bytes, end: bytes) 
     ("name", "text", "line", "encoding"),
     [
         ("v0.cu", VERSION.replace('"c"', '"caf\u00e9"').encode("latin1"), 4, "LATIN1"),
-        (
-            "v0.cu",
-            VERSION.replace('"c"', '"\u00e9t\u00e9"').encode("latin1"),
-            4,
-            "LATIN1",
-        ),
+        ("v0.cu", VERSION.replace('"c"', '"\u00e9t\u00e9"').encode("latin1"), 4, "LATIN1"),
         ("v0.cu", VERSION.encode("utf-16"), 1, "UTF-16"),
         ("study.py", STUDY.replace("Scale", "\u7f29\u653e").encode("gbk"), 2, "GB18030"),
-        (
-            "v0.cu",
-            VERSION.replace('"c"', '"\u5171\u955e"').encode("gb18030"),
-            4,
-            "GB18030",
-        ),
+        ("v0.cu", VERSION.replace('"c"', '"\u5171\u955e"').encode("gb18030"), 4, "GB18030"),
     ],
 )
 def test_another_encoding_is_named_with_file_and_line(

@@ -132,11 +132,7 @@ EDITS: list[tuple[str, Edit, set[str]]] = [
         edited("v4.cu", "\n[[launch]]", 'change = "All of it."\n[[launch]]'),
         {LADDER_PAGE, "v4", "v3..v4"},
     ),
-    (
-        "a prediction",
-        edited("v5.cu", "--- */", PREDICTION),
-        {LADDER_PAGE, "v5", "v4..v5"},
-    ),
+    ("a prediction", edited("v5.cu", "--- */", PREDICTION), {LADDER_PAGE, "v5", "v4..v5"}),
     (
         "a time: all that is made from it, and the ladder",
         timed("v5", 3e-4),
@@ -147,11 +143,7 @@ EDITS: list[tuple[str, Edit, set[str]]] = [
         timed("library", 1.5e-4),
         {LADDER_PAGE, *VERSIONS},
     ),
-    (
-        "a new version, and its neighbour",
-        added,
-        {LADDER_PAGE, *ALONG_IT, "v6", "v5..v6"},
-    ),
+    ("a new version, and its neighbour", added, {LADDER_PAGE, *ALONG_IT, "v6", "v5..v6"}),
     ("its end", removed, {LADDER_PAGE, *ALONG_IT, "v6", "v5..v6"}),
     ("another parent", edited("v5.cu", "\n[[", 'parent = "v3"\n[['), ALL),
     ("the study's title", told, {LADDER_PAGE}),

@@ -228,8 +228,7 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     """The launch that becomes a version, and a remark on other launches of its kernel.
 
-    Raises:
-        UsageError: there are several kernels; the hint names them.
+    Raises UsageError: there are several kernels; the hint names them.
     """
     launches = [launch for launch in profile.launches if launch.profiled]
     kernels = list(dict.fromkeys(launch.kernel for launch in launches))

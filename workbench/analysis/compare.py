@@ -6,9 +6,8 @@ Rules, all stated in the result:
   launch: see `analysis.launches`. Those of a version add up: see `analysis.aggregate`.
 * Counters that compiler and launch fix (registers, waves) are of one pair of kernels: `Speaker`.
 * A counter *moved* when the change leaves its noise: the intervals of repeated
-  captures where both sides have them, else the catalog's relative and absolute
-  floors. Counts of warp samples must also leave two standard deviations of the
-  difference of two Poisson counts.
+  captures where both sides have them, else the catalog's relative and absolute floors. Counts of
+  warp samples must also leave two standard deviations of the difference of two Poisson counts.
 * Profiles that differ in device, problem, engine, ncu's major version or clock
   policy, or that hold NaN, are refused: their difference is not the code's.
 """

@@ -1,11 +1,10 @@
 """Duration split over hunks and stall reasons, by warp samples: an estimate with its error.
 
-At a fixed interval the profiler notes what one warp of each scheduler does. A line's
-share of a launch's samples, times the duration, is the time that warps spent on it. A
-sample lies on the instruction that waits; it is put on the line of the instruction that
-made it wait (`workbench.analysis.blame`), and where it lay is kept beside that. A barrier
-that a hunk changed answers for the wait at it; any other passes it on to what the late
-warps did before it.
+At a fixed interval the profiler notes what one warp of each scheduler does. A line's share of a
+launch's samples, times the duration, is the time that warps spent on it. A sample lies on the
+instruction that waits; it is put on the line of the instruction that made it wait
+(`workbench.analysis.blame`), and where it lay is kept beside that. A barrier that a hunk changed
+answers for the wait at it; any other passes it on to what the late warps did before it.
 
 Samples are counts, so a share is known only to a sampling error: Wilson's interval
 for each share, combined for sums and differences after R. G. Newcombe (1998). The

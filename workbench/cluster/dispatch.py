@@ -249,8 +249,7 @@ class Dispatch:
     def watched(self) -> Iterator[None]:
         """Hold the watcher's lock for the length of the block.
 
-        Raises:
-            BusyError: another process watches the dispatch.
+        Raises BusyError: another process watches the dispatch.
         """
         with locked(self.root, 0.0, f"{JOBS}/{self.name}", keep=True):
             yield

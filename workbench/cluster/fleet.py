@@ -101,8 +101,7 @@ class Watch:
     def run(self) -> None:
         """Send the unsent pieces, and wait for all.
 
-        Raises:
-            MissingError: the queue refuses the jobs, at the first time.
+        Raises MissingError: the queue refuses the jobs, at the first time.
         """
         begin = time.monotonic()
         sent = self._tries()

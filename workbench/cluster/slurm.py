@@ -103,8 +103,7 @@ _FORMS = {
 def read_settings(project: Project) -> SlurmSettings:
     """The project's settings for Slurm; what it does not set has its default.
 
-    Raises:
-        UsageError: an unknown key or a wrong value, with its file and line.
+    Raises UsageError: an unknown key or a wrong value, with its file and line.
     """
     cluster = project.settings.get("cluster", {})
     if not isinstance(cluster, dict):
@@ -319,8 +318,7 @@ _TIMEOUTS = 10
 class SlurmQueue:
     """The Slurm of this login node. Arrays are known by names that we give them.
 
-    Raises:
-        MissingError: no Slurm, or no submitit.
+    Raises MissingError: no Slurm, or no submitit.
     """
 
     def __init__(self, settings: SlurmSettings) -> None:

@@ -82,8 +82,7 @@ def trial(root: Path, target: str, seconds: float) -> Start:
 def remarks(words: str, path: str) -> list[Remark]:
     """Place the words of an error where they name a line, or else at the top of `path`.
 
-    A compiler names several, each at the beginning of a line. Text before the first place joins
-    it.
+    A compiler names several, each at the beginning of a line. Text before the first place joins it.
     """
     found: list[Remark] = []
     ahead = ""
@@ -182,8 +181,7 @@ class OpenedFile:
     def faults(self) -> list[Remark]:
         """Remarks from the records: the file is not a version, or a prediction failed.
 
-        Raises:
-            WorkbenchError: the step from its parent cannot be computed.
+        Raises WorkbenchError: the step from its parent cannot be computed.
         """
         if wrong := list(self._broken()):
             return wrong

@@ -51,8 +51,7 @@ def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
     Returns:
         The number of rows.
 
-    Raises:
-        MissingError: pyarrow is not installed.
+    Raises MissingError: pyarrow is not installed.
     """
     try:
         import pyarrow as pa

@@ -91,10 +91,9 @@ def counters(
     `metrics` are catalog ids or raw ncu names to keep, in this order; None: the whole catalog.
 
     Returns:
-        Columns `KEYS` then `COUNTER_COLUMNS`. `value` is float64 and NaN where
-        `missing` says why. `implausible` is the counter's bound (`100% at most`) where
-        the value breaks it, else empty. `ncu` is the metric or formula that the
-        value came from.
+        Columns `KEYS` then `COUNTER_COLUMNS`. `value` is float64 and NaN where `missing` says why.
+        `implausible` is the counter's bound (`100% at most`) where the value breaks it, else empty.
+        `ncu` is the metric or formula that the value came from.
     """
     return frame_of(counter_rows(_each(profiles), metrics), _kinds(KEYS + COUNTER_COLUMNS))
 
@@ -303,8 +302,7 @@ class Filters(TypedDict, total=False):
 def stored_rows(store: Store, metrics: Sequence[str] | None, where: Filters) -> Iterator[Row]:
     """The rows of `workbench.frames.counters` of all profiles that match, profile by profile.
 
-    Raises:
-        DataError: a file is damaged.
+    Raises DataError: a file is damaged.
     """
     if metrics is None:
         for entry in store.find(**where):

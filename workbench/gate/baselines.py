@@ -75,8 +75,7 @@ class _Runs(Record, frozen=True):
 class Baselines:
     """The baselines of one name below `root`, which the first kept run makes.
 
-    Raises:
-        UsageError: `name` cannot name a folder.
+    Raises UsageError: `name` cannot name a folder.
     """
 
     def __init__(self, root: Path, name: str) -> None:

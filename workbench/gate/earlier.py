@@ -135,8 +135,7 @@ def measure(
     Yields:
         Every version with its times on a GPU, or its counters, or the reason for having neither.
 
-    Raises:
-        MissingError: nothing can run here.
+    Raises MissingError: nothing can run here.
     """
     gpu = engines[1]
     if not isinstance(gpu, GpuEngine):

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 #: exactly, and a slower kernel mostly has more of.
 COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
 
-Kind = Literal["expectation", "regression", "limit", "comparable", "result", "claim"]
+Kind = Literal["expectation", "regression", "limit", "comparable", "result"]
 _STATUS: dict[Verdict, Status] = {
     "confirmed": "pass",
     "refuted": "fail",
@@ -121,37 +121,25 @@ def read_rules(settings: Mapping[str, object]) -> Rules:
         )
     for key in table:
         if key not in _KEYS:
-            raise UsageError(
-                _("[tool.workbench.check] has no setting {key!r}").format(key=key),
-                _("It knows {keys}.").format(keys=", ".join(_KEYS)),
-            )
+            said = _("[tool.workbench.check] has no setting {key!r}").format(key=key)
+            raise UsageError(said, _("It knows {keys}.").format(keys=", ".join(_KEYS)))
     require = table.get("require_expectations", False)
     if not isinstance(require, bool):
-        raise UsageError(
-            _("require_expectations must be true or false, not {require!r}").format(
-                require=require
-            ),
-            _("Correct it in [tool.workbench.check]."),
-        )
+        said = _("require_expectations must be true or false, not {require!r}")
+        raise UsageError(said.format(require=require), _("Correct it in [tool.workbench.check]."))
     runs = table.get("baseline_runs", Rules().baseline_runs)
     if not isinstance(runs, int) or not MIN_RUNS <= runs <= MAX_RUNS:
-        raise UsageError(
-            _("baseline_runs must be a number from {min_runs} to {max_runs}, not {runs!r}").format(
-                min_runs=MIN_RUNS, max_runs=MAX_RUNS, runs=runs
-            ),
-            _("Correct it in [tool.workbench.check]."),
-        )
+        said = _("baseline_runs must be a number from {min_runs} to {max_runs}, not {runs!r}")
+        said = said.format(min_runs=MIN_RUNS, max_runs=MAX_RUNS, runs=runs)
+        raise UsageError(said, _("Correct it in [tool.workbench.check]."))
     allowed = _table(table, "counters")
     limits: dict[str, tuple[str, float]] = {}
     for name, text in _table(table, "limits").items():
         match = _LIMIT.fullmatch(str(text))
         if match is None:
-            raise UsageError(
-                _("cannot read the limit {text!r} of {name} in [tool.workbench.check]").format(
-                    text=text, name=name
-                ),
-                _('Write a bound like "<= 0" or ">= 90%".'),
-            )
+            said = _("cannot read the limit {text!r} of {name} in [tool.workbench.check]")
+            said = said.format(text=text, name=name)
+            raise UsageError(said, _('Write a bound like "<= 0" or ">= 90%".'))
         limits[catalog()[name].id] = (match[1], float(match[2]))
     return Rules(
         max_regression=_percent(table.get("max_regression", "0%"), "max_regression"),
@@ -176,12 +164,9 @@ def _table(table: Mapping[str, object], key: str) -> Mapping[str, object]:
 def _percent(text: object, key: str) -> float:
     match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise UsageError(
-            _("cannot read {text!r} for {key} in [tool.workbench.check]").format(
-                text=text, key=key
-            ),
-            _('Write a percentage in quotes, like "2%".'),
-        )
+        said = _("cannot read {text!r} for {key} in [tool.workbench.check]")
+        said = said.format(text=text, key=key)
+        raise UsageError(said, _('Write a percentage in quotes, like "2%".'))
     return float(match[1])
 
 
@@ -202,10 +187,8 @@ def check_step(
     def add(kind: Kind, name: str, status: Status, message: str, line: int = 0) -> None:
         gates.append(Gate(version, kind, name, status, message, file, line))
 
-    for reason in comparison.reasons:
-        gates.append(
-            inconclusive(version, file, _("compared by force: {reason}").format(reason=reason))
-        )
+    forced = _("compared by force: {reason}")
+    gates += [inconclusive(version, file, forced.format(reason=x)) for x in comparison.reasons]
     for text in comparison.implausible:
         add("limit", "plausible", "fail", text)
     for judgement in judgements:
@@ -283,16 +266,14 @@ def _time(comparison: Comparison, rules: Rules) -> tuple[Status, str]:
 def _regression(comparison: Comparison, name: str, allowed: float) -> tuple[Status, str]:
     delta = comparison[name]
     if delta.old is None or delta.new is None:
-        return "inconclusive", _("{title} is not known on both sides: {reason}").format(
-            title=delta.title, reason=told(delta.reason)
-        )
+        said = _("{title} is not known on both sides: {reason}")
+        return "inconclusive", said.format(title=delta.title, reason=told(delta.reason))
     text = f"{delta.title}: {observed_change(delta)}"
     if why := doubt(delta, partial(_too_bad, allowed=allowed)):
         return "inconclusive", f"{text}; {why}"
     if _too_bad(delta, allowed):
-        return "fail", _("worse than allowed ({allowed:g}%): {text}").format(
-            allowed=allowed, text=text
-        )
+        said = _("worse than allowed ({allowed:g}%): {text}")
+        return "fail", said.format(allowed=allowed, text=text)
     return "pass", text
 
 
@@ -305,9 +286,8 @@ def _too_bad(delta: Delta, allowed: float) -> bool:
 
 def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
     if delta.new is None:
-        return "inconclusive", _("{title} is not known: {reason}").format(
-            title=delta.title, reason=told(delta.reason)
-        )
+        said = _("{title} is not known: {reason}")
+        return "inconclusive", said.format(title=delta.title, reason=told(delta.reason))
     text = _("{title} is {new}, must be {sign} {bound:g}").format(
         title=delta.title, new=quantity(delta.new, delta.unit), sign=sign, bound=bound
     )
@@ -340,9 +320,8 @@ def run_gate(
     """The gate of a recorded time beside the runs of a baseline, which are from old to new."""
     judged = judge_run(timing.time, runs, rules.max_regression, rules.resolution)
     said = judged_words(judged, timing.time, rules.max_regression, rules.resolution)
-    text = _("{problem} on {name}: {said}").format(
-        problem=timing.problem, name=timing.device.name, said=said
-    )
+    text = _("{problem} on {name}: {said}")
+    text = text.format(problem=timing.problem, name=timing.device.name, said=said)
     name = _("baseline of {problem}").format(problem=timing.problem)
     return Gate(label, "regression", name, judged.status, text, file)
 
@@ -375,8 +354,7 @@ def check_programs(
     if not difference.timed and not difference.moved:
         from workbench.programs.compared.words import counts_change  # where the feature is
 
-        said = counts_change(difference)
-        gates.append(Gate(label, "regression", _("counts"), "pass", said))
+        gates.append(Gate(label, "regression", _("counts"), "pass", counts_change(difference)))
     if rules.counters or rules.limits or not difference.timed:
         of_kernels = replace(rules, timed=False, require_expectations=False)
         for step in steps:
@@ -392,8 +370,8 @@ def _program_time(difference: ProgramDifference, allowed: float) -> tuple[Status
     """Whether the program became slower by more than `allowed` percent."""
     old, new = difference.totals
     change = difference.change_s
-    text = f"{quantity(old.value, 's')} → {quantity(new.value, 's')}, "
-    text += relative(old.value, new.value)
+    times = f"{quantity(old.value, 's')} → {quantity(new.value, 's')}"
+    text = f"{times}, {relative(old.value, new.value)}"
     if difference.interval_known:
         text += f" ({span(signed(change.low, 's'), signed(change.high, 's'))})"
         worse = change.low
@@ -402,16 +380,13 @@ def _program_time(difference: ProgramDifference, allowed: float) -> tuple[Status
         worse = change.value - catalog()["duration"].noise * max(old.value, new.value)
     if worse > old.value * allowed / 100:
         slowest = max(
-            difference.rows,
-            key=lambda row: difference.seconds(row)[1] - difference.seconds(row)[0],
+            difference.rows, key=lambda row: difference.seconds(row)[1] - difference.seconds(row)[0]
         )
         before, after = difference.seconds(slowest)
-        text += _("; most of it {name}, {before}").format(
-            name=slowest.name, before=signed(after - before, "s")
-        )
-        return "fail", _("slower than allowed ({allowed:g}%): {text}").format(
-            allowed=allowed, text=text
-        )
+        said = _("; most of it {name}, {before}")
+        text += said.format(name=slowest.name, before=signed(after - before, "s"))
+        said = _("slower than allowed ({allowed:g}%): {text}")
+        return "fail", said.format(allowed=allowed, text=text)
     return "pass", text
 
 

@@ -98,8 +98,7 @@ def markers(study: str) -> tuple[str, str]:
 def _placed(text: str, study: str, block: str, name: str) -> str:
     """The text of a file of that name with its block of a study replaced.
 
-    Raises:
-        UsageError: the two markers are not there, once each and in order.
+    Raises UsageError: the two markers are not there, once each and in order.
     """
     begin, end = markers(study)
     first, last = text.find(begin), text.find(end)

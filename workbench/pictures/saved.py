@@ -38,8 +38,7 @@ _UP = {"top": "top", "bottom": "bottom", "middle": "center"}
 def picture(figure: Figure, format_: str) -> bytes:
     """The file's content, in ``svg``, ``png`` or ``pdf``.
 
-    Raises:
-        MissingError: matplotlib is not installed.
+    Raises MissingError: matplotlib is not installed.
     """
     mpl = _matplotlib()
     palette = _palette()

@@ -165,11 +165,10 @@ class ProgramStep(Document, frozen=True):
     """One kernel's step, or null and why there is none; `said` is what people are told of it.
 
     `told` is the class of launches that the step is of, null where there is but one, `explains`
-    the part of the kernel's change in the program that they make; of several kernels `told` is
-    the part of all launches, each class as often as the program has it (``1/31 of all
-    launches``). `doubt` says where the profiler's launches and the program's disagree, or what
-    of them nobody looked at. `opposed` tells of launches of another class, whose time went the
-    other way.
+    the part of the kernel's change in the program that they make; of several kernels `told` is the
+    part of all launches, each class as often as the program has it (``1/31 of all launches``).
+    `doubt` says where the profiler's launches and the program's disagree, or what of them nobody
+    looked at. `opposed` tells of launches of another class, whose time went the other way.
     """
 
     kernel: str

@@ -56,8 +56,7 @@ class CoreSession(Workspace):
     def study(self, name: str | None = None) -> SeenStudy:
         """A study as it is now, without running anything of it; None: the default one.
 
-        Raises:
-            UsageError: there is none of that name, or its files are wrong.
+        Raises UsageError: there is none of that name, or its files are wrong.
         """
         return view_study(self.project, name or self.project.default_study)
 
@@ -92,8 +91,7 @@ class CoreSession(Workspace):
     def profile(self, target: str, **chosen: Unpack[Chosen]) -> Profile:
         """The profile alone of `show`. To record one is `workbench profile`'s affair.
 
-        Raises:
-            UsageError, DataError: as `show`.
+        Raises UsageError, DataError: as `show`.
         """
         return self.show(target, **chosen).profile
 
@@ -153,8 +151,7 @@ class CoreSession(Workspace):
         Returns:
             Their verdicts, and as `fault` the error of those that failed, or Ctrl-C.
 
-        Raises:
-            MissingError, UsageError: nothing can run here.
+        Raises MissingError, UsageError: nothing can run here.
         """
         from workbench.session.measuring import verify
 
@@ -185,8 +182,7 @@ class CoreSession(Workspace):
         Returns:
             Those that were profiled, and as `fault` the error of those that failed.
 
-        Raises:
-            MissingError, UsageError: nothing can run here.
+        Raises MissingError, UsageError: nothing can run here.
         """
         from workbench.session.measuring import profile
 
@@ -215,8 +211,7 @@ class CoreSession(Workspace):
         Returns:
             The times, and as `fault` the error of those that failed.
 
-        Raises:
-            MissingError, UsageError: nothing can run here.
+        Raises MissingError, UsageError: nothing can run here.
         """
         from workbench.session.times import time
 
@@ -265,8 +260,7 @@ class CoreSession(Workspace):
     ) -> Ladder:
         """The ladder of `recorded`: the study's versions on one problem and device.
 
-        Raises:
-            UsageError, DataError: as `recorded`.
+        Raises UsageError, DataError: as `recorded`.
         """
         return self.recorded(study, problem, device).shown
 
@@ -287,8 +281,7 @@ class CoreSession(Workspace):
             out: The folder; None: the project's ``reports/``.
             lasting: It is built again and again: what did not change is not read again.
 
-        Raises:
-            UsageError: there is no project, and a study (or everything) was asked for.
+        Raises UsageError: there is no project, and a study (or everything) was asked for.
         """
         from workbench.session.site import SitePlan
 

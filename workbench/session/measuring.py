@@ -25,13 +25,7 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.ladder import recorded_seed
-from workbench.measure.experiment import (
-    SILENT,
-    Display,
-    Experiment,
-    Failures,
-    report_lines,
-)
+from workbench.measure.experiment import SILENT, Display, Experiment, Failures, report_lines
 from workbench.measure.plan import Combination, Key, chosen
 from workbench.measure.sanitizer import TOOLS, Finding
 from workbench.model import COUNTERS_DENIED, Notice, Record, Timing

@@ -18,14 +18,7 @@ from workbench.engines.host.job import TimeOptions
 from workbench.engines.host.worker_pool import Crew
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure.experiment import SILENT, Display
-from workbench.measure.plan import (
-    Combination,
-    Gap,
-    Key,
-    by_work,
-    recorded,
-    to_time,
-)
+from workbench.measure.plan import Combination, Gap, Key, by_work, recorded, to_time
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.session.runners import NAME_ANOTHER, Here, Runner, Task, Tell, VersionRuns

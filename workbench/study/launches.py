@@ -574,9 +574,8 @@ class ResolvedFill(Record, frozen=True):
     """A fill with its values evaluated.
 
     `input` names the input that is copied; empty: `values` of type `dtype` are repeated, the
-    last repetition cut where the memory ends. They are numbers as text, because some cross
-    the border to the worker that JSON has not (infinities). `where` is the place in the front
-    matter.
+    last repetition cut where the memory ends. They are numbers as text, because some cross the
+    border to the worker that JSON has not (infinities). `where` is the place in the front matter.
     """
 
     name: str

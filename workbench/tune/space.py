@@ -51,8 +51,7 @@ class Space:
     def holds(self, values: Values) -> bool:
         """True if a choice belongs to the space: it meets `requires`.
 
-        Raises:
-            UsageError: the expression has no value, at its line.
+        Raises UsageError: the expression has no value, at its line.
         """
         if not self.requires:
             return True

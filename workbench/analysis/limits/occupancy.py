@@ -51,8 +51,7 @@ class Occupancy(Record, frozen=True):
 class OccupancySplit(Record, frozen=True):
     """Theoretical occupancy of two launches, in percent, and what changed it, in points.
 
-    The values of `causes` add up to `delta` exactly before they are rounded to
-    floating point.
+    The values of `causes` add up to `delta` exactly before they are rounded to floating point.
     """
 
     kernel: str

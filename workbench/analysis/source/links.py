@@ -72,11 +72,7 @@ class _Roots:
 
 
 def link(
-    old: SourceMap,
-    new: SourceMap,
-    old_hunks: HunksOf,
-    new_hunks: HunksOf,
-    names: Mapping[str, str],
+    old: SourceMap, new: SourceMap, old_hunks: HunksOf, new_hunks: HunksOf, names: Mapping[str, str]
 ) -> tuple[dict[Line, LineLink], dict[Line, LineLink]]:
     """Links of the lines of both sides.
 
@@ -158,9 +154,7 @@ def _parameter_names(
     return out
 
 
-def _changeable(
-    found: SourceMap,
-) -> Iterator[tuple[_What, str, Tokens, Sequence[Extent], int]]:
+def _changeable(found: SourceMap) -> Iterator[tuple[_What, str, Tokens, Sequence[Extent], int]]:
     """All that a hunk can change: what it is, in which function, its text, its place, its index."""
     kernels = {routine.symbol for routine in found.routines if routine.kernel}
     for symbol in found.symbols:
@@ -464,10 +458,7 @@ def kernel_files(profile: SourceSide, sources: Sequence[Source]) -> set[int]:
 
 
 def pair_files(
-    before: Sequence[Source],
-    after: Sequence[Source],
-    kernels_old: set[int],
-    kernels_new: set[int],
+    before: Sequence[Source], after: Sequence[Source], kernels_old: set[int], kernels_new: set[int]
 ) -> list[FilePair]:
     """Pair files: by the longest common end of their paths, by content, then those of the kernels.
 

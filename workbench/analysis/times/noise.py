@@ -4,10 +4,9 @@ Counters of repeated captures (``--repeat``, or several launches of one kernel i
 have their own spread. For all others the catalog states the noise of two captures of one
 kernel: a relative and an absolute floor.
 
-Some of the emulator's counts are chance in part: it runs one order of the warps, and a chip
-has many. It marks the instructions whose executions depend on that order (`model.ByTiming`).
-In comes a profile with such marks, out goes the `Chance` of every counter that they are
-counted in.
+Some of the emulator's counts are chance in part: it runs one order of the warps, and a chip has
+many. It marks the instructions whose executions depend on that order (`model.ByTiming`). In comes a
+profile with such marks, out goes the `Chance` of every counter that they are counted in.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ def interval_rank(n: int, confidence: float = CONFIDENCE) -> int:
     largest rank that still reaches `confidence`. Computed in whole numbers.
 
     Returns:
-        k from 1 to n/2, or 0 where n is too small for this confidence (below 6
-        samples for 95%).
+        k from 1 to n/2, or 0 where n is too small for this confidence (below 6 samples for 95%).
     """
     # P(B < k) <= (1 - confidence) / 2, both sides multiplied by 2**n.
     allowed = math.floor((1.0 - confidence) / 2.0 * 2**53) * 2**n // 2**53

@@ -50,15 +50,7 @@ from workbench.errors import (
     UsageError,
     WorkbenchError,
 )
-from workbench.model import (
-    Capture,
-    EngineName,
-    Launch,
-    Notice,
-    Problem,
-    Profile,
-    SourceFile,
-)
+from workbench.model import Capture, EngineName, Launch, Notice, Problem, Profile, SourceFile
 from workbench.processes.bounds import Deadline, within_memory
 from workbench.project import Project
 from workbench.specs import Version
@@ -80,11 +72,7 @@ _WATCHED_BELOW = 50_000_000
 #: A problem of fewer thread instructions is run a second time as it is; others leave that to the
 #: study's smallest problem.
 _TWICE_BELOW = 400_000
-_ERROR_WORDS = {
-    "sectors": "sectors",
-    "wavefronts": "shared wavefronts",
-    "warps": "instructions",
-}
+_ERROR_WORDS = {"sectors": "sectors", "wavefronts": "shared wavefronts", "warps": "instructions"}
 
 
 class EmulatorEngine(Engine):

@@ -140,11 +140,10 @@ class Check(Record, frozen=True):
     """The comparison of all outputs of one version with the float64 reference.
 
     `error` is the largest ``‖out − ref‖ / ‖ref‖`` of the outputs and `largest` the
-    largest ``|out − ref|`` (None where an output is not a number). `unwritten`
-    counts elements that still hold the poison, `strayed` names buffers around
-    which the version wrote, and inputs in which it did. `sampled` is 0 where every
-    element was compared. `fixed`: another seed gave the same inputs, so that a result kept from
-    the first run would not show.
+    largest ``|out − ref|`` (None where an output is not a number). `unwritten` counts elements that
+    still hold the poison, `strayed` names buffers around which the version wrote, and inputs in
+    which it did. `sampled` is 0 where every element was compared. `fixed`: another seed gave the
+    same inputs, so that a result kept from the first run would not show.
     """
 
     ok: bool

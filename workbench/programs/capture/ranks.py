@@ -4,11 +4,10 @@ A kernel that communicates runs until the others have come: what it takes says h
 not how fast it is. ncu runs a launch again and again while nothing else runs, and such a one then
 never ends. `waits_for` is the one place that knows these kernels.
 
-A *rank* is a process whose launcher gave it a number (torchrun, mpirun, srun; the tracer notes
-it), or one of several that launch communicating kernels without having one, or a device of a
-process that has several. Launches of one collective are the n-th ones of its function in each
-rank; of those that overlap, the last to start kept the others waiting. All clocks are of one
-machine.
+A *rank* is a process whose launcher gave it a number (torchrun, mpirun, srun; the tracer notes it),
+or one of several that launch communicating kernels without having one, or a device of a process
+that has several. Launches of one collective are the n-th ones of its function in each rank; of
+those that overlap, the last to start kept the others waiting. All clocks are of one machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Programs that repeat themselves, as their iterations, which hold the same on both sides.
 
-The repeating part of a stream of launches is found for each side by itself
-(`capture/periodicity`), so that one side's may hold two calls where the other's holds one: a
-compiled function that takes turns between two buffers, say. Such iterations are put together
-before they are compared.
+The repeating part of a stream of launches is found for each side by itself (`capture/periodicity`),
+so that one side's may hold two calls where the other's holds one: a compiled function that takes
+turns between two buffers, say. Such iterations are put together before they are compared.
 
 What comes before them may be a tuner's: `tuning` says which kernels were tried.
 """

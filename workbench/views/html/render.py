@@ -19,16 +19,7 @@ from workbench.features import FEATURES
 from workbench.language import _, current, ngettext, told
 from workbench.model import Estimate, Launch
 from workbench.views.html.page import View, file_beside, rung_page, to_root
-from workbench.views.html.parts import (
-    Phrase,
-    hue,
-    interval,
-    percent,
-    shape,
-    text,
-    tone_of,
-    width,
-)
+from workbench.views.html.parts import Phrase, hue, interval, percent, shape, text, tone_of, width
 from workbench.views.text.safe_output import block, name_parts
 
 _HERE = Path(__file__).parent

@@ -1,11 +1,10 @@
 """Terminal output: the console, and the pieces that all views share.
 
-Views are built from `rich` renderables and know nothing of a terminal; `print_view`
-puts them on one (colours, width, NO_COLOR), `render` into plain text for tests and
-pipes. Text from outside (kernel names, source, rules) is never rich's markup, and a `Text` is one
-row that is visible (`workbench.views.text.safe_output`), whatever it is made of: a report must not
-be able to colour, link, move the cursor or begin a row. Everything else passes `safe_output` when
-it is laid out.
+Views are built from `rich` renderables and know nothing of a terminal; `print_view` puts them on
+one (colours, width, NO_COLOR), `render` into plain text for tests and pipes. Text from outside
+(kernel names, source, rules) is never rich's markup, and a `Text` is one row that is visible
+(`workbench.views.text.safe_output`), whatever it is made of: a report must not be able to colour,
+link, move the cursor or begin a row. Everything else passes `safe_output` when it is laid out.
 """
 
 from __future__ import annotations
@@ -115,8 +114,7 @@ def print_view(view: RenderableType, *, whole: bool = False) -> None:
     `whole`: in all of the width, not in `MOST` columns: a table has its own.
 
     The text is made first and written in one go: rich would turn a reader that has
-    left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a
-    traceback.
+    left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a traceback.
     """
     console = _plain(width=None if whole else width())
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

@@ -229,8 +229,7 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
     """The lines of a source file as runs of text and class, one list per line of `lines`.
 
     Kept for the next page: a source is on its version's page and on those of two steps.
-    The lists are shared, and so read only.
-    The language follows from the path.
+    The lists are shared, and so read only. The language follows from the path.
     """
     whole = lines(text)
     plain = [line[:_MAX_LINE] for line in whole]
