@@ -27,6 +27,7 @@ from workbench.analysis.aggregate import (
     near,
     pair_launches,
     seconds_of,
+    value_of,
     weights_of,
 )
 from workbench.analysis.naming import of_library
@@ -54,6 +55,10 @@ _FIXED = (
 )
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
+#: Launches of one kernel repeat its work where their instructions differ by this part at most.
+_REPEATS = 0.01
+#: Launches of two kernels do as much where two of threads and these amounts differ by less.
+_MUCH, _AMOUNTS = 1.1, ("instructions", "dram_read_bytes", "dram_write_bytes")
 #: All of it is compared where this part of the longer side's time has a counterpart.
 _COVERED = 0.8
 
@@ -157,7 +162,8 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             both = each[0][pair.old], each[1][pair.new]
             ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
             first, second = groups[0][pair.old], groups[1][pair.new]
-            merged = pair.how == "order" or first in together[0] or second in together[1]
+            job = pair.how == "order" and not _as_much(*both)
+            merged = job or first in together[0] or second in together[1]
             if merged and both[0].samples != both[1].samples:
                 rounds.add(n)
             elif not merged and ran[0] != ran[1]:
@@ -226,6 +232,16 @@ def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
     old = sorted([a for a, __ in group if a is not None] for group in every)
     new = sorted([b for __, b in group if b is not None] for group in every)
     return (list(filter(None, old)), list(filter(None, new))), twins
+
+
+def _as_much(a: Launch, b: Launch) -> bool:
+    """True if one launch of a kernel does as much as one of another, whichever launch that is."""
+    found = spread(a, catalog()["instructions"]), spread(b, catalog()["instructions"])
+    if any(x is not None and x.high > x.low * (1 + _REPEATS) for x in found):
+        return False
+    amounts = [(prod(a.grid + a.block), prod(b.grid + b.block))]
+    amounts += [(value_of(a, name), value_of(b, name)) for name in _AMOUNTS]
+    return sum(bool(x and y and max(x, y) <= _MUCH * min(x, y)) for x, y in amounts) > 1
 
 
 def _unsteady(launch: Launch) -> bool:
