@@ -90,6 +90,18 @@ def test_launches_of_another_name_that_read_as_much_are_compared_one_by_one(
     assert comparison.launch_words == ((said,) if factor == 167 else ())
 
 
+def test_a_job_that_one_side_repeats_is_compared_per_run() -> None:
+    old = report(*(read_once("own", 44e-6, 128e6),) * 2)
+    stages = read_once("reduce", 32e-6, 128e6), read_once("finish", 4e-6, 1e4)
+    comparison = compare(old, report(*stages), labels=("a", "b"))
+    assert speed(comparison) == pytest.approx(44 / 36)
+    assert comparison.launch_words == (
+        "2 runs before, 1 after, which each read as much: compared per run.",
+        "Launched by a only: own (44.0 µs).",
+        "Launched by b only: reduce (32.0 µs) and finish (4.00 µs).",
+    )
+
+
 def test_in_a_study_the_same_launches_add_up() -> None:
     old = make_profile(launches=(ran("relax", 1e-3),) * 2)
     new = make_profile(launches=(ran("relax", 1e-3),) * 3)

@@ -151,7 +151,10 @@ def _change(
         how=pair.how if pair is not None else how,
         old=pair.old if pair is not None else None,
         new=pair.new if pair is not None else None,
-        samples=(a.samples if a is not None else 0, b.samples if b is not None else 0),
+        samples=(
+            a.samples // both.runs[0] if a is not None else 0,
+            b.samples // both.runs[1] if b is not None else 0,
+        ),
         old_s=seconds[0],
         new_s=seconds[1],
         spreads=(before, after),
@@ -201,10 +204,18 @@ def of_no_pair() -> dict[str, Missing]:
 
 
 def launch_words(
-    changes: Sequence[KernelChange], labels: tuple[str, str], sides: tuple[Profile, Profile]
+    changes: Sequence[KernelChange],
+    labels: tuple[str, str],
+    sides: tuple[Profile, Profile],
+    runs: tuple[int, int] = (1, 1),
 ) -> tuple[str, ...]:
     """Sentences about how launches were compared; none for one launch against one."""
-    return (*_sampled(changes, sides), *_on_one_side(changes, labels))
+    text = ngettext("{n} run before", "{n} runs before", runs[0]).format(n=runs[0])
+    text = _("{before}, {n} after, which each read as much: compared per run.").format(
+        before=text, n=runs[1]
+    )
+    said = [text] if runs != (1, 1) else _sampled(changes, sides)
+    return (*said, *_on_one_side(changes, labels))
 
 
 def _sampled(changes: Sequence[KernelChange], sides: tuple[Profile, Profile]) -> list[str]:
