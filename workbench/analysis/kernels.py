@@ -37,8 +37,8 @@ class KernelChange(Record, frozen=True):
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
     out of the comparison: `alone`). Seconds are of one launch, under the profiler, and of `rounds`
-    of all; spreads and `samples` of how many launches it is the mean. `weight` is its part (0-1) of
-    all launches of both sides, by duration, else by instructions.
+    of all; spreads and `samples` of how many launches it is the mean (`per_run`: of one run each).
+    `weight` is its part (0-1) of all launches of both sides, by duration, else by instructions.
     """
 
     name_old: str
@@ -55,6 +55,7 @@ class KernelChange(Record, frozen=True):
     alone: bool
     rounds: bool
     values: tuple[KernelValue, ...]
+    per_run: bool = False
 
     @property
     def matched(self) -> bool:
@@ -69,7 +70,8 @@ class KernelChange(Record, frozen=True):
     @property
     def uneven(self) -> bool:
         """True if one side ran it more often, so that only as many launches are compared."""
-        return self.matched and not self.rounds and self.samples[0] != self.samples[1]
+        apart = self.matched and not self.rounds and self.samples[0] != self.samples[1]
+        return apart or self.per_run
 
     @property
     def times(self) -> str:
@@ -163,6 +165,7 @@ def _change(
         alone=pair is None,
         rounds=rounds,
         values=_values(a, b) if a is not None and b is not None else (),
+        per_run=both.runs != (1, 1),
     )
 
 
