@@ -25,7 +25,7 @@ from workbench.views.terminal.diff import diff_view
 
 DURATION = "gpu__time_duration.sum"
 REGISTERS = "launch__registers_per_thread"
-RAN = "smsp__inst_executed.sum"
+RAN, READ = "smsp__inst_executed.sum", "dram__bytes_read.sum"
 
 
 def ran(kernel: str, seconds: float | None, *, signature: Any = "", **metrics: Number) -> Launch:
@@ -35,6 +35,12 @@ def ran(kernel: str, seconds: float | None, *, signature: Any = "", **metrics: N
         signature=signature,
         metrics=make_metrics(**{DURATION: seconds}, **metrics),
     )
+
+
+def read_once(kernel: str, seconds: float, read: float, **metrics: Number) -> Launch:
+    """One launch that reads so many bytes, without a listing."""
+    values = {RAN: 19e6, READ: read, **metrics}
+    return structs.replace(ran(kernel, seconds, **values), instructions=InstructionTable())
 
 
 def report(*launches: Launch) -> Profile:
@@ -70,6 +76,30 @@ def test_three_launches_against_four_are_compared_launch_by_launch() -> None:
     spread = kernel.spreads[1]
     assert spread is not None and spread.n == 4
     assert [spread.low, spread.median, spread.high] == pytest.approx([406.8e-6, 407e-6, 407.2e-6])
+
+
+@pytest.mark.parametrize(("read", "factor"), [(67e6, 167.0), (33.6e6, 83.5)])
+def test_launches_of_another_name_that_read_as_much_are_compared_one_by_one(
+    read: float, factor: float
+) -> None:
+    old = report(read_once("global_atomic", 16.7e-3, 67e6))
+    new = report(*(read_once("in_shared", 100e-6, read, **{RAN: 15e6}),) * 2)
+    comparison = compare(old, new)
+    assert speed(comparison) == pytest.approx(factor)
+    said = "1 launch before, 2 after: compared per launch; in total 16.7 ms → 200 µs."
+    assert comparison.launch_words == ((said,) if factor == 167 else ())
+
+
+def test_a_job_that_one_side_repeats_is_compared_per_run() -> None:
+    old = report(*(read_once("own", 44e-6, 128e6),) * 2)
+    stages = read_once("reduce", 32e-6, 128e6), read_once("finish", 4e-6, 1e4)
+    comparison = compare(old, report(*stages), labels=("a", "b"))
+    assert speed(comparison) == pytest.approx(44 / 36)
+    assert comparison.launch_words == (
+        "2 runs before, 1 after, which each read as much: compared per run.",
+        "Launched by a only: own (44.0 µs).",
+        "Launched by b only: reduce (32.0 µs) and finish (4.00 µs).",
+    )
 
 
 def test_in_a_study_the_same_launches_add_up() -> None:

@@ -13,7 +13,16 @@ import pytest
 from tests.factories import make_launch, make_metrics, make_profile
 from workbench.analysis.sameness import Doubt, doubts, headline, precision_words
 from workbench.analysis.story import Step
-from workbench.model import Build, Column, InstructionTable, Launch, Notice, Number, Profile
+from workbench.model import (
+    Build,
+    Column,
+    InstructionTable,
+    Launch,
+    Notice,
+    Number,
+    Profile,
+    SourceFile,
+)
 from workbench.store import Store
 
 RECORDED = Store(Path(__file__).parents[2] / "profiles")
@@ -168,6 +177,31 @@ def test_other_kernels_that_do_and_store_less_are_other_work() -> None:
     sides = side(*old, study=""), side(other, study="")
     text = "Other kernels: beams and fill → search; whether they do the same work is not in the"
     assert Step(*sides, ("a", "b")).story.sentence.startswith(f"{text} report.")
+
+
+@pytest.mark.parametrize(
+    ("part", "sectors", "files", "certain"),
+    [
+        (0.75, 9216, ("a.cu", "b.cu"), True),
+        (0.75, 9216, ("a.cu", "b/a.cu"), False),
+        (0.75, 4096, ("a.cu", "b.cu"), False),
+        (1.0, 9216, ("a.cu", "b.cu"), False),
+    ],
+)
+def test_a_kernel_of_another_file_that_stores_another_amount_has_no_speed_up(
+    part: float, sectors: int, files: tuple[str, str], certain: bool
+) -> None:
+    sides = []
+    for name, file, much, moved in zip("ab", files, (1.0, part), (4096, sectors), strict=True):
+        metrics = {"l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": moved}
+        stored = f"STG.E [R8.64], R{len(sides)}", int(much * THREADS)
+        ran = launch(FLOAT, LOAD, stored, metrics=metrics, kernel=name)
+        ran = msgspec.structs.replace(
+            ran, instructions=msgspec.structs.replace(ran.instructions, file=(0, 0, 0))
+        )
+        sides.append(side(ran, study="", sources=(SourceFile(path=file),)))
+    (doubt,) = [each for each in doubts(sides[0], sides[1]) if each.kind == "kernels"]
+    assert (doubt.certain, doubt.more) == (certain, "0.750× the data" if certain else "")
 
 
 def test_a_larger_problem_has_more_of_every_format() -> None:

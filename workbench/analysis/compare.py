@@ -330,7 +330,7 @@ def compare(
         counters=deltas,
         launches=both.pairs,
         kernels=kernels,
-        launch_words=launch_words(kernels, names, (old, new)),
+        launch_words=launch_words(kernels, names, (old, new), both.runs),
         partial=partial,
         implausible=tuple(impossible),
         concerns=concerns,

@@ -37,8 +37,8 @@ class KernelChange(Record, frozen=True):
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
     out of the comparison: `alone`). Seconds are of one launch, under the profiler, and of `rounds`
-    of all; spreads and `samples` of how many launches it is the mean. `weight` is its part (0-1) of
-    all launches of both sides, by duration, else by instructions.
+    of all; spreads and `samples` of how many launches it is the mean (`per_run`: of one run each).
+    `weight` is its part (0-1) of all launches of both sides, by duration, else by instructions.
     """
 
     name_old: str
@@ -55,6 +55,7 @@ class KernelChange(Record, frozen=True):
     alone: bool
     rounds: bool
     values: tuple[KernelValue, ...]
+    per_run: bool = False
 
     @property
     def matched(self) -> bool:
@@ -69,7 +70,8 @@ class KernelChange(Record, frozen=True):
     @property
     def uneven(self) -> bool:
         """True if one side ran it more often, so that only as many launches are compared."""
-        return self.matched and not self.rounds and self.samples[0] != self.samples[1]
+        apart = self.matched and not self.rounds and self.samples[0] != self.samples[1]
+        return apart or self.per_run
 
     @property
     def times(self) -> str:
@@ -151,7 +153,10 @@ def _change(
         how=pair.how if pair is not None else how,
         old=pair.old if pair is not None else None,
         new=pair.new if pair is not None else None,
-        samples=(a.samples if a is not None else 0, b.samples if b is not None else 0),
+        samples=(
+            a.samples // both.runs[0] if a is not None else 0,
+            b.samples // both.runs[1] if b is not None else 0,
+        ),
         old_s=seconds[0],
         new_s=seconds[1],
         spreads=(before, after),
@@ -160,6 +165,7 @@ def _change(
         alone=pair is None,
         rounds=rounds,
         values=_values(a, b) if a is not None and b is not None else (),
+        per_run=both.runs != (1, 1),
     )
 
 
@@ -201,10 +207,18 @@ def of_no_pair() -> dict[str, Missing]:
 
 
 def launch_words(
-    changes: Sequence[KernelChange], labels: tuple[str, str], sides: tuple[Profile, Profile]
+    changes: Sequence[KernelChange],
+    labels: tuple[str, str],
+    sides: tuple[Profile, Profile],
+    runs: tuple[int, int] = (1, 1),
 ) -> tuple[str, ...]:
     """Sentences about how launches were compared; none for one launch against one."""
-    return (*_sampled(changes, sides), *_on_one_side(changes, labels))
+    text = ngettext("{n} run before", "{n} runs before", runs[0]).format(n=runs[0])
+    text = _("{before}, {n} after, which each read as much: compared per run.").format(
+        before=text, n=runs[1]
+    )
+    said = [text] if runs != (1, 1) else _sampled(changes, sides)
+    return (*said, *_on_one_side(changes, labels))
 
 
 def _sampled(changes: Sequence[KernelChange], sides: tuple[Profile, Profile]) -> list[str]:

@@ -27,6 +27,7 @@ from workbench.analysis.aggregate import (
     near,
     pair_launches,
     seconds_of,
+    value_of,
     weights_of,
 )
 from workbench.analysis.naming import of_library
@@ -54,6 +55,10 @@ _FIXED = (
 )
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
+#: Launches of one kernel repeat its work where their instructions differ by this part at most.
+_REPEATS = 0.01
+#: Launches of two kernels do as much where two of threads and these amounts differ by less.
+_MUCH, _AMOUNTS = 1.1, ("instructions", "dram_read_bytes", "dram_write_bytes")
 #: All of it is compared where this part of the longer side's time has a counterpart.
 _COVERED = 0.8
 
@@ -66,7 +71,8 @@ class SideBySide(Record, frozen=True):
     profiles with every launch as it ran once, `old` and `new` with launches as often as they count.
     `covered` is the part (0-1) of the work of the `longer` side (0 old, 1 new) that has a
     counterpart. Where it is small, `alone` are (side; the launch) the kernels without one: they
-    are in neither profile.
+    are in neither profile. `runs`: how often either side ran a job that other kernels do there, of
+    which one run is compared.
     """
 
     old: Profile
@@ -78,6 +84,7 @@ class SideBySide(Record, frozen=True):
     covered: float = 1.0
     longer: int = 0
     alone: tuple[tuple[int, Launch], ...] = ()
+    runs: tuple[int, int] = (1, 1)
 
 
 #: The last answers: the parts of one comparison ask for the same profiles.
@@ -139,7 +146,8 @@ def _of_reports(old: Profile, new: Profile) -> SideBySide:
 def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     """Two profiles beside each other, and the positions of every launch's samples."""
     sides = old.launches, new.launches
-    groups, twins = _samples(sides)
+    runs = _runs(sides)
+    groups, twins = _samples(sides, named=runs != (1, 1))
     together = _rounds(sides, groups)
     if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
         return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
@@ -157,7 +165,10 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             both = each[0][pair.old], each[1][pair.new]
             ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
             first, second = groups[0][pair.old], groups[1][pair.new]
-            merged = pair.how == "order" or first in together[0] or second in together[1]
+            in_all = pair.how == "order" and not _as_much(*both)
+            if runs[0] * both[1].samples == runs[1] * both[0].samples:
+                in_all = in_all and runs == (1, 1)
+            merged = in_all or first in together[0] or second in together[1]
             if merged and both[0].samples != both[1].samples:
                 rounds.add(n)
             elif not merged and ran[0] != ran[1]:
@@ -172,6 +183,10 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             if len(first) > 1 and [twins.get(at) for at in first] == second:
                 launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
+    if rounds:
+        runs = 1, 1
+    elif runs != (1, 1):
+        often = [[x.samples // n for x in own] for own, n in zip(each, runs, strict=True)]
     rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
     unit = gcd(*often[0], *often[1]) if len(pairs) == 1 and not rounds else 1
     counted = [
@@ -189,13 +204,32 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
         each=(profiles[2], profiles[3]),
         steady=tuple(steady),
         rounds=frozenset(rounds),
+        runs=runs,
     )
     return answer, groups
 
 
-def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
+def _runs(sides: _Both) -> tuple[int, int]:
+    """How often either side ran a job of several kernels, if none is on both and a run reads alike.
+
+    One kernel that replaced one is no proof: its launches may do several steps at once.
+    """
+    classes = [_classes(side) for side in sides]
+    often = gcd(*map(len, classes[0])), gcd(*map(len, classes[1]))
+    read = [
+        sum(value_of(launch, "dram_read_bytes") or 0.0 for launch in side) / (number or 1)
+        for side, number in zip(sides, often, strict=True)
+    ]
+    common = {x.kernel for x in sides[0]} & {x.kernel for x in sides[1]}
+    one = max(map(len, classes)) < 2
+    if one or common or often[0] == often[1] or not 0 < max(read) <= _MUCH * min(read):
+        return 1, 1
+    return often
+
+
+def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
     """The positions of samples of one launch, and which launch of both sides is which."""
-    twins = _twins(sides)
+    twins = _twins(sides, named=named)
     rows: list[_Row] = sorted(twins.items())
     rows += [(at, None) for at in range(len(sides[0])) if at not in twins]
     rows += [(None, at) for at in range(len(sides[1])) if at not in {*twins.values()}]
@@ -226,6 +260,16 @@ def _samples(sides: _Both) -> tuple[_Groups, Mapping[int, int]]:
     old = sorted([a for a, __ in group if a is not None] for group in every)
     new = sorted([b for __, b in group if b is not None] for group in every)
     return (list(filter(None, old)), list(filter(None, new))), twins
+
+
+def _as_much(a: Launch, b: Launch) -> bool:
+    """True if one launch of a kernel does as much as one of another, whichever launch that is."""
+    found = spread(a, catalog()["instructions"]), spread(b, catalog()["instructions"])
+    if any(x is not None and x.high > x.low * (1 + _REPEATS) for x in found):
+        return False
+    named = [(value_of(a, name), value_of(b, name)) for name in _AMOUNTS]
+    amounts = [(prod(a.grid + a.block), prod(b.grid + b.block)), *named]
+    return sum(bool(x and y and max(x, y) <= _MUCH * min(x, y)) for x, y in amounts) > 1
 
 
 def _unsteady(launch: Launch) -> bool:
@@ -259,10 +303,11 @@ def _rounds(sides: _Both, groups: _Groups) -> _Groups:
     return rounds
 
 
-def _twins(sides: _Both) -> dict[int, int]:
+def _twins(sides: _Both, *, named: bool) -> dict[int, int]:
     """The n-th launch of a kernel with the n-th, first of one configuration.
 
-    What one side alone has may have been renamed: if it is as many launches, in order as well.
+    What one side alone has may have been renamed: if it is as many launches, in order as well, but
+    where only what has one name is (`named`).
     """
     names = [{(x.workload, x.kernel) for x in side} for side in sides]
     shared = names[0] & names[1]
@@ -272,7 +317,7 @@ def _twins(sides: _Both) -> dict[int, int]:
         lambda x: (x.workload, x.kernel),
         lambda x: (x.workload, x.kernel) if (x.workload, x.kernel) in shared else None,
     )
-    for key in keys:
+    for key in keys[: 2 if named else 3]:
         known = {*twins.values()}
         old = by_key(sides[0], (at for at in range(len(sides[0])) if at not in twins), key)
         new = by_key(sides[1], (at for at in range(len(sides[1])) if at not in known), key)

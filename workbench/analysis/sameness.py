@@ -21,6 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import PurePath
 from typing import Literal
 
 from msgspec import structs
@@ -434,8 +435,25 @@ def _other_kernels(
     known = [each for each in (operations, stored) if each is not None]
     if not (one and len(known) == 2 and all(_close(*each.once, _AGREE) for each in known)):
         words = _("{words}; whether they do the same work is not in the report").format(words=words)
-    other = len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
-    return Doubt(kind="kernels", words=words, certain=other and not one)
+    other = not one and len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
+    more = _another_program(sides, stored, one=one)
+    return Doubt(kind="kernels", words=words, certain=other or bool(more), more=more)
+
+
+def _another_program(sides: tuple[Profile, Profile], stored: Amounts | None, *, one: bool) -> str:
+    """How much more kernels of other files store, in bytes and in sectors; "" of one job.
+
+    Several kernels may hand over results that another set of kernels keeps to itself.
+    """
+    sectors = amounts_of(sides, partial(value_of, counter="global_store_sectors"))
+    if sectors is None or stored is None or min(*stored.once, *sectors.once) <= 0:
+        return ""
+    files = [
+        {PurePath(side.sources[at].path).name for x in measured(side) for at in x.instructions.file
+         if 0 <= at < len(side.sources)} for side in sides]  # fmt: skip
+    least = (_AS_MUCH, _OTHER_SIZE) if one else (_WIDEST, _WIDEST)
+    much = stored.changed >= least[0] and sectors.changed >= least[1]
+    return _more(stored, "byte") if much and not files[0] & files[1] else ""
 
 
 def _dotted(launch: Launch) -> str:
