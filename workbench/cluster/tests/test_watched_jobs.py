@@ -233,7 +233,7 @@ def test_what_began_again_between_two_looks_was_put_back_all_the_same(dispatch: 
 
     _, said = watch(Scripted(dispatch, again))
     # Nobody saw where it had been.
-    told = [line for line in said if "put back" in line]
+    told = [line for line in said if "requeued" in line]
     assert told == [f"{name} a: was requeued" for name in ("v1", "v2")], told
 
 

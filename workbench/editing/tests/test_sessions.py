@@ -304,7 +304,7 @@ def test_what_one_may_choose_above_a_kernel(project: Path) -> None:
     assert headline(project, V3).words == "v3 · 318 µs · now the L1 data stage, 91%"
     # All is of the problem that the editor's settings name.
     commands = dict(headline(project, V3, "n1024").commands)
-    assert commands["diff to v2"] == ("diff", "sgemm/v2", "sgemm/v3", "--problem", "n1024")
+    assert commands["diff to v2"] == ("diff", "sgemm/v2", "sgemm/v3:n1024")
     assert commands["verify"] == ("verify", "sgemm/v3")
     for words in commands.values():
         command = app.get_command(click.Context(app), words[0])

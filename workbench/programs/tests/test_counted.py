@@ -91,7 +91,7 @@ def test_what_means_nothing_to_the_emulator_is_refused(
     option: str, ran: running.ProgramOutcome, cli: Cli
 ) -> None:
     code, _, said = cli("capture", "v0", option, "--", "./program")
-    assert code == 2 and "means nothing to the emulator" in said
+    assert code == 2 and "does not apply to the emulator" in said
 
 
 def test_a_program_that_fails_is_not_kept(

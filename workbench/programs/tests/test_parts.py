@@ -194,7 +194,7 @@ def test_kernels_are_picked_by_their_time_or_by_name() -> None:
     assert names(Wish(kernel="^lo")) == ["low"]
     with pytest.raises(UsageError, match="no kernel of the program matches"):
         names(Wish(kernel="nothing"))
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         names(Wish(kernel="("))
 
 
@@ -307,5 +307,5 @@ def test_a_hint_names_each_kernel_of_a_template_by_a_pattern_that_finds_it_alone
     for place, word in enumerate(hinted):
         assert pick(survey, trace, Wish(kernel=word.rstrip(","), top=5)).works == (place,)
     assert len(hinted) == 2
-    with pytest.raises(UsageError, match="is no regular expression"):
+    with pytest.raises(UsageError, match="is not a regular expression"):
         pick(survey, trace, Wish(kernel="gemm<(float"))
