@@ -285,7 +285,7 @@ def test_constants_of_a_kernel_in_triton_are_asked_for(tmp_path: Path, project: 
         ((), ("does not say what BLOCK, WIDE were", "--define BLOCK=")),
         (constants, ("6 parameters without a value", "--define NAME=1")),
         ((*constants, "--define", "BLOK=1"), ("no parameter `BLOK`", "BLOCK")),
-        (("--define", "BLOCK"), ("no NAME=VALUE",)),
+        (("--define", "BLOCK"), ("not NAME=VALUE",)),
     ):
         done = run(*new, *words)
         assert done.exit_code == 2, done.output
