@@ -12,12 +12,7 @@ def test_unchanged_lines_face_their_twins_and_changed_ones_what_is_alike() -> No
     old = ["int a = f(1);", "same", "gone"]
     new = ["new", "int a = f(2);", "same"]
     rows = [(r.kind, r.old, r.new) for r in face(old, new, {2: 3}, {1, 3})]
-    assert rows == [
-        ("new", None, 1),
-        ("change", 1, 2),
-        ("same", 2, 3),
-        ("old", 3, None),
-    ]
+    assert rows == [("new", None, 1), ("change", 1, 2), ("same", 2, 3), ("old", 3, None)]
 
 
 def test_lines_of_one_hunk_face_no_lines_of_another() -> None:

@@ -192,11 +192,7 @@ def test_recorded_profiles_of_the_shipped_studies_agree(study: str, part: int) -
 
 
 #: Versions of kernels written after the rules, with so many lines that differ.
-APART = {
-    ("moments", "v1"): 4,
-    ("moments", "v2"): 1,
-    ("scan", "v3"): 1,
-}
+APART = {("moments", "v1"): 4, ("moments", "v2"): 1, ("scan", "v3"): 1}
 #: Those with launches whose estimated instructions are off by more than 15%.
 FAR = {("moments", "v1"), ("moments", "v2")}
 #: Of a second set, versions with so many lines that differ.

@@ -349,12 +349,7 @@ def test_printing_hides_controls_and_unrolls_windows(kernel_page: Path, open_pag
 
 
 def test_screenshots(
-    site: Path,
-    kernel_page: Path,
-    reported: Path,
-    compared: Path,
-    open_page: Open,
-    repo: Path,
+    site: Path, kernel_page: Path, reported: Path, compared: Path, open_page: Open, repo: Path
 ) -> None:
     (overview,) = reported.glob("files/*/index.html")
     folder = repo / "artifacts/screenshots"

@@ -84,12 +84,7 @@ def test_a_project_with_nothing_recorded_says_what_to_do(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (("dem",), "demo"),
-        ((":n1025",), "n1024"),
-        (("@a100",), "NVIDIA H200"),
-    ],
+    ("arguments", "word"), [(("dem",), "demo"), ((":n1025",), "n1024"), (("@a100",), "NVIDIA H200")]
 )
 def test_wrong_names_are_answered_with_the_right_ones(
     project: Path, arguments: tuple[str, ...], word: str

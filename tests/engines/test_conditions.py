@@ -106,11 +106,7 @@ def test_a_hot_chip_is_left_to_cool(chip: Callable[..., Chip]) -> None:
 
 
 @pytest.mark.parametrize(
-    "looks",
-    [
-        lambda now: (1980, _HEAT),
-        lambda now: (1980 if int(now / 0.03) % 2 else 1500, 0),
-    ],
+    "looks", [lambda now: (1980, _HEAT), lambda now: (1980 if int(now / 0.03) % 2 else 1500, 0)]
 )
 def test_the_wait_is_bounded_and_told(
     chip: Callable[..., Chip], looks: Callable[[float], tuple[float, int]]

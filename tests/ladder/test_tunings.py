@@ -134,12 +134,7 @@ def test_a_run_goes_on_with_the_same_space_and_on_further_problems(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"source_hash": "other"},
-        {"parameters": {"TILE": (16, 32, 64)}},
-        {"requires": ""},
-    ],
+    "other", [{"source_hash": "other"}, {"parameters": {"TILE": (16, 32, 64)}}, {"requires": ""}]
 )
 def test_another_space_begins_anew(tmp_path: Path, other: dict[str, object]) -> None:
     kept(tmp_path, trial(16, 2e-3))

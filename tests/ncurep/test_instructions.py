@@ -50,10 +50,7 @@ def test_instructions_that_never_ran_fill_the_gap() -> None:
 
 def test_the_function_starts_where_the_launch_says() -> None:
     read = table(
-        {
-            "inst_executed": per_pc({2: 1}),
-            "launch__function_pcs": FakeMetric(1, "", {0: BASE}),
-        }
+        {"inst_executed": per_pc({2: 1}), "launch__function_pcs": FakeMetric(1, "", {0: BASE})}
     )
     # Ids number the functions, values are their first PCs; two instructions never ran.
     assert read.address == (0, 16, 32)
@@ -89,10 +86,7 @@ def test_unknown_metrics_count_where_all_their_ids_are_instructions() -> None:
 
 def test_counts_that_came_as_doubles_and_true_fractions() -> None:
     read = table(
-        {
-            "inst_executed": per_pc({0: 4.0, 1: 8.0}),
-            "smsp__pcsamp_x": per_pc({0: 0.5, 1: 1.0}),
-        }
+        {"inst_executed": per_pc({0: 4.0, 1: 8.0}), "smsp__pcsamp_x": per_pc({0: 0.5, 1: 1.0})}
     )
     assert read.columns["inst_executed"].values == (4, 8)
     assert all(isinstance(v, int) for v in read.columns["inst_executed"].values)

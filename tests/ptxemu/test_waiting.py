@@ -324,12 +324,7 @@ def test_the_time_limit_ends_a_run(cuda: Compile, workers: int) -> None:
     buffers = {"x": np.zeros(1024, "i4")}
     begin = time.perf_counter()
     launch = KernelLaunch(
-        "k",
-        (64, 1, 1),
-        (1024, 1, 1),
-        ["x", scalar(1 << 30)],
-        0,
-        Limits.within(1.0, 1 << 40),
+        "k", (64, 1, 1), (1024, 1, 1), ["x", scalar(1 << 30)], 0, Limits.within(1.0, 1 << 40)
     )
     with pytest.raises(ResourceError, match=r"k\.cu:4: kernel k did not end within 1 s") as raised:
         run(module, launch, memory_for(module, buffers), workers=workers)

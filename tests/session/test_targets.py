@@ -61,11 +61,7 @@ def test_a_version_can_be_named_by_its_file(project: Path, text: str) -> None:
         ("v4", Selection(), ("no version", "v3")),
         ("dema/v3", Selection(), ("no study", "demo")),
         ("v3", Selection(problem="n1025"), ("no problem", "n1024")),
-        (
-            "v3",
-            Selection(problem="n64"),
-            ("no profile of demo/v3:n64", "n1024 on h200"),
-        ),
+        ("v3", Selection(problem="n64"), ("no profile of demo/v3:n64", "n1024 on h200")),
         ("v3", Selection(device="h100"), ("demo/v3@h100", "h200")),
         ("v3", Selection(engine="emulator"), ("--engine emulator", "(ncu)")),
         ("v0", Selection(), ("no profile of demo/v0", "v2, v3", "workbench profile demo/v0")),
@@ -92,9 +88,7 @@ def test_the_device_with_the_newest_profile_is_taken(project: Path) -> None:
     assert resolve("v3", Selection(device="NVIDIA A100")).profile.device.slug == "a100"
 
 
-def test_a_device_may_be_named_with_the_version_by_the_beginning_of_its_name(
-    project: Path,
-) -> None:
+def test_a_device_may_be_named_with_the_version_by_the_beginning_of_its_name(project: Path) -> None:
     other = Device(name="NVIDIA H100 80GB HBM3", slug="h100-80gb-hbm3", compute_capability=(9, 0))
     record(project, recorded(project, "v3"), device=other, captured="2026-11-21T00:00:00Z")
     pair = resolve_all(("v3@h200", "demo/v3@h100"), Selection())

@@ -28,13 +28,7 @@ from workbench.session.workspace import (
 )
 from workbench.specs import Version
 from workbench.store import Entry, means_device
-from workbench.study.folder import (
-    parse_target,
-    parse_targets,
-    run_study,
-    source_hash,
-    view_study,
-)
+from workbench.study.folder import parse_target, parse_targets, run_study, source_hash, view_study
 from workbench.units import several
 
 if TYPE_CHECKING:

@@ -19,13 +19,7 @@ import zstandard
 
 from workbench.disk.limits import RECORD, REPORT, ByteLimit, inflate, read_regular
 from workbench.errors import DataError, MissingError
-from workbench.model import (
-    SCHEMA_VERSION,
-    Launch,
-    Metric,
-    Profile,
-    Timing,
-)
+from workbench.model import SCHEMA_VERSION, Launch, Metric, Profile, Timing
 
 #: Within two percent of the smallest size (level 19), in half of its time.
 _LEVEL = 17

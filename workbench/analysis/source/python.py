@@ -12,13 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from workbench.analysis.source.lines import Source, Tokens, joined
-from workbench.analysis.source.symbols import (
-    DefinitionKind,
-    Extent,
-    Recorder,
-    Routine,
-    SourceMap,
-)
+from workbench.analysis.source.symbols import DefinitionKind, Extent, Recorder, Routine, SourceMap
 
 
 class PythonReader(Recorder, ast.NodeVisitor):

@@ -129,10 +129,7 @@ def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
 
 
 def instruction_table(
-    counts: Counts,
-    module: Module,
-    sources: tuple[SourceFile, ...],
-    issued: Sequence[float] | None,
+    counts: Counts, module: Module, sources: tuple[SourceFile, ...], issued: Sequence[float] | None
 ) -> InstructionTable:
     """The PTX instructions with their non-zero counters; `issued`: the machine's for each."""
     place = {source.path: index for index, source in enumerate(sources)}
@@ -390,11 +387,7 @@ def _bounds(
 
 
 def launch_records(
-    every: Sequence[Counts],
-    built: BuildResult,
-    module: Module,
-    device: Device,
-    least_bytes: int,
+    every: Sequence[Counts], built: BuildResult, module: Module, device: Device, least_bytes: int
 ) -> tuple[Launch, ...]:
     """Make the records of a version's emulated launches, whose counters are `every`.
 

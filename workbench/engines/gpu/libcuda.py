@@ -165,11 +165,7 @@ class Driver:
         """Address and bytes of a module's variable; DriverError: it has none of that name."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call(
-            "cuModuleGetGlobal_v2",
-            ctypes.byref(address),
-            ctypes.byref(size),
-            module,
-            name.encode(),
+            "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), module, name.encode()
         )
         return address.value, size.value
 
@@ -287,11 +283,7 @@ class _Linear(ctypes.Structure):
 
 
 class _TexelPlace(ctypes.Union):
-    _fields_ = (
-        ("array", ctypes.c_void_p),
-        ("linear", _Linear),
-        ("reserved", ctypes.c_int * 32),
-    )
+    _fields_ = (("array", ctypes.c_void_p), ("linear", _Linear), ("reserved", ctypes.c_int * 32))
 
 
 class _ResourceDescription(ctypes.Structure):

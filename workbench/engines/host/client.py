@@ -21,14 +21,7 @@ from workbench.disk.lock import LOCK, BusyError, locked
 from workbench.disk.writing import clear_folder, replace_file
 from workbench.engines import Where
 from workbench.engines.host.failures import expect_result
-from workbench.engines.host.job import (
-    Executable,
-    Job,
-    Orders,
-    Result,
-    encode,
-    read_results,
-)
+from workbench.engines.host.job import Executable, Job, Orders, Result, encode, read_results
 from workbench.engines.host.process import Finished, Halt, run_group
 from workbench.errors import MissingError, WorkbenchError
 from workbench.model import Device

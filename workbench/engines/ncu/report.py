@@ -30,14 +30,7 @@ from workbench.model import (
     SourceFile,
     Spread,
 )
-from workbench.ncurep.container import (
-    MAGIC,
-    SESSION,
-    SESSION_HOST,
-    SESSION_SYSTEM,
-    SIZE,
-    parse,
-)
+from workbench.ncurep.container import MAGIC, SESSION, SESSION_HOST, SESSION_SYSTEM, SIZE, parse
 from workbench.ncurep.wire import rewrite
 from workbench.store.codec import pack
 from workbench.units import quantity

@@ -60,12 +60,7 @@ def slower(edit: Edit, factor: float) -> None:
     ],
 )
 def test_three_percent_are_found_unless_the_machine_is_noisy(
-    cli: Cli,
-    project_file: Edit,
-    monkeypatch: pytest.MonkeyPatch,
-    noise: str,
-    code: int,
-    words: str,
+    cli: Cli, project_file: Edit, monkeypatch: pytest.MonkeyPatch, noise: str, code: int, words: str
 ) -> None:
     slower(project_file, 1.03)
     monkeypatch.setenv("FAKE_CLOCK", f"0.001 {noise}")

@@ -78,12 +78,7 @@ def test_what_a_tuner_tried_is_not_told_of_its_calls() -> None:
     ("name", "configurations", "share", "words"),
     [
         ("triton_matmul", 8, 1.0, "100% is tuning: 8 launch shapes of matmul_kernel in 2,782"),
-        (
-            "compiled_block",
-            41,
-            0.946,
-            "94.6% is tuning: 41 launch shapes of triton_mm, ",
-        ),
+        ("compiled_block", 41, 0.946, "94.6% is tuning: 41 launch shapes of triton_mm, "),
     ],
 )
 def test_what_was_tried_before_the_iterations_is_said_to_be_tuning(

@@ -105,10 +105,7 @@ def test_a_version_has_the_winners_values_and_no_space(root: Path) -> None:
     assert child.defines == {**parent.defines, "TILE": "32", "UNROLL": "4"}
     assert child.launches[0].block == parent.launches[0].block
     assert child.change == "Tuned for n1024 on h200: TILE 16 → 32, UNROLL 1 → 4."
-    assert (child.title, child.path) == (
-        "Tuned for n1024",
-        "kernels/vadd/v1_tuned_for_n1024.cu",
-    )
+    assert (child.title, child.path) == ("Tuned for n1024", "kernels/vadd/v1_tuned_for_n1024.cu")
     assert "TILE=32 UNROLL=4" in output and "2.00× the speed of its own values" in output
     assert "workbench diff v0 v1" in output
 

@@ -452,12 +452,7 @@ def words_view(story: Story) -> list[RenderableType]:
 
 
 def hunks_view(
-    old: Profile,
-    new: Profile,
-    story: Story,
-    *,
-    width: int = 80,
-    codes: Sequence[HunkCode] = (),
+    old: Profile, new: Profile, story: Story, *, width: int = 80, codes: Sequence[HunkCode] = ()
 ) -> list[RenderableType]:
     """Every hunk with what it is linked to, and what no hunk explains: a section, or nothing.
 

@@ -12,12 +12,7 @@ from rich.table import Table
 
 from workbench.language import _
 from workbench.views.sheets import Sheet
-from workbench.views.terminal.console import (
-    Text,
-    name_rows,
-    print_view,
-    stacked,
-)
+from workbench.views.terminal.console import Text, name_rows, print_view, stacked
 from workbench.views.text.safe_output import quoted, write
 from workbench.views.text.tables import sheet_text
 
