@@ -55,8 +55,8 @@ _FIXED = (
 )
 #: Launches whose times are further apart than this factor do unlike things: layers of a network.
 _LAYERS = 1.5
-#: Launches of one kernel repeat its work where their instructions differ by this part at most.
-_REPEATS = 0.01
+#: Launches of one kernel repeat its work where instructions differ by this factor at most.
+_REPEATS = 1.01
 #: Launches of two kernels do as much where two of threads and these amounts differ by less.
 _MUCH, _AMOUNTS = 1.1, ("instructions", "dram_read_bytes", "dram_write_bytes")
 #: All of it is compared where this part of the longer side's time has a counterpart.
@@ -147,7 +147,8 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     """Two profiles beside each other, and the positions of every launch's samples."""
     sides = old.launches, new.launches
     runs = _runs(sides)
-    groups, twins = _samples(sides, named=runs != (1, 1))
+    repeated = runs != (1, 1)
+    groups, twins = _samples(sides, named=repeated)
     together = _rounds(sides, groups)
     if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
         return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
@@ -165,9 +166,9 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             both = each[0][pair.old], each[1][pair.new]
             ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
             first, second = groups[0][pair.old], groups[1][pair.new]
-            in_all = pair.how == "order" and not _as_much(*both)
-            if runs[0] * both[1].samples == runs[1] * both[0].samples:
-                in_all = in_all and runs == (1, 1)
+            launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
+            even = runs[0] * both[1].samples == runs[1] * both[0].samples
+            in_all = pair.how == "order" and not (even and repeated) and not _as_much(*launches)
             merged = in_all or first in together[0] or second in together[1]
             if merged and both[0].samples != both[1].samples:
                 rounds.add(n)
@@ -181,11 +182,10 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
                         mean = _mean([sides[side][x] for x in own])
                         each[side][at] = structs.replace(mean, samples=each[side][at].samples)
             if len(first) > 1 and [twins.get(at) for at in first] == second:
-                launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
                 steady[n] = _steady(*launches)
     if rounds:
         runs = 1, 1
-    elif runs != (1, 1):
+    elif repeated:
         often = [[x.samples // n for x in own] for own, n in zip(each, runs, strict=True)]
     rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
     unit = gcd(*often[0], *often[1]) if len(pairs) == 1 and not rounds else 1
@@ -214,17 +214,17 @@ def _runs(sides: _Both) -> tuple[int, int]:
 
     One kernel that replaced one is no proof: its launches may do several steps at once.
     """
-    classes = [_classes(side) for side in sides]
+    if {x.kernel for x in sides[0]} & {x.kernel for x in sides[1]}:
+        return 1, 1
+    classes = [classes_of_launches(side) for side in sides]
     often = gcd(*map(len, classes[0])), gcd(*map(len, classes[1]))
     read = [
         sum(value_of(launch, "dram_read_bytes") or 0.0 for launch in side) / (number or 1)
         for side, number in zip(sides, often, strict=True)
     ]
-    common = {x.kernel for x in sides[0]} & {x.kernel for x in sides[1]}
-    one = max(map(len, classes)) < 2
-    if one or common or often[0] == often[1] or not 0 < max(read) <= _MUCH * min(read):
-        return 1, 1
-    return often
+    several = max(map(len, classes)) > 1 and often[0] != often[1]
+    repeat = several and all(map(_repeat, [*classes[0], *classes[1]]))
+    return often if repeat and 0 < max(read) <= _MUCH * min(read) else (1, 1)
 
 
 def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
@@ -262,14 +262,22 @@ def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
     return (list(filter(None, old)), list(filter(None, new))), twins
 
 
-def _as_much(a: Launch, b: Launch) -> bool:
+def _repeat(launches: Sequence[Launch]) -> bool:
+    """True if launches of one kernel did the same, by their instructions and times."""
+    for name, most in (("instructions", _REPEATS), ("duration", _LAYERS)):
+        found = [value_of(launch, name) or 0.0 for launch in launches]
+        if max(found) > most * min(found):
+            return False
+    return True
+
+
+def _as_much(old: Sequence[Launch], new: Sequence[Launch]) -> bool:
     """True if one launch of a kernel does as much as one of another, whichever launch that is."""
-    found = spread(a, catalog()["instructions"]), spread(b, catalog()["instructions"])
-    if any(x is not None and x.high > x.low * (1 + _REPEATS) for x in found):
-        return False
+    a, b = old[0], new[0]
     named = [(value_of(a, name), value_of(b, name)) for name in _AMOUNTS]
     amounts = [(prod(a.grid + a.block), prod(b.grid + b.block)), *named]
-    return sum(bool(x and y and max(x, y) <= _MUCH * min(x, y)) for x, y in amounts) > 1
+    alike = sum(bool(x and y and max(x, y) <= _MUCH * min(x, y)) for x, y in amounts)
+    return alike > 1 and _repeat(old) and _repeat(new)
 
 
 def _unsteady(launch: Launch) -> bool:
