@@ -191,7 +191,7 @@ def test_other_kernels_that_do_and_store_less_are_other_work() -> None:
 def test_a_kernel_of_another_file_that_stores_another_amount_has_no_speed_up(
     part: float, sectors: int, files: tuple[str, str], certain: bool
 ) -> None:
-    sides = []
+    sides: list[Profile] = []
     for name, file, much, moved in zip("ab", files, (1.0, part), (4096, sectors), strict=True):
         metrics = {"l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": moved}
         stored = f"STG.E [R8.64], R{len(sides)}", int(much * THREADS)
