@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from workbench.commands.options import (
-    folded,
-    instruction_limit_option,
-    named_options,
-    run_options,
-)
+from workbench.commands.options import folded, instruction_limit_option, named_options, run_options
 from workbench.engines import ProfileOptions
 from workbench.engines.ncu.collection import Collection
 from workbench.session.api import CoreSession
