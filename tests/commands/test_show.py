@@ -45,7 +45,7 @@ def test_showing_a_version_imports_nothing_that_it_does_not_need(project: Path) 
         "import sys\n"
         "from workbench.cli import main\n"
         "try:\n    main(['show', 'v2'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'pandas', 'numpy', 'plotly', 'jinja2', 'ncu_report', 'ctypes', 'signal',"
+        "heavy = {'pandas', 'numpy', 'plotly', 'jinja2', 'ncu_report', 'ctypes',"
         " 'rich._emoji_codes', 'workbench.commands.list_'}\n"
         "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
     )

@@ -50,7 +50,7 @@ def test_without_the_system_s_help_nothing_is_compiled(
     version = Version(
         study="s", id="v0", name="v0", path="kernels/s/v0.cu", kind="cuda", text=KERNEL, title=""
     )
-    with pytest.raises(MissingError, match="cannot be limited"):
+    with pytest.raises(MissingError, match="cannot limit the files"):
         build(Project(root=tmp_path, closed=True), version, "sm_90")
 
 

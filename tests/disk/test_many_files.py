@@ -80,7 +80,7 @@ def test_a_program_has_no_file_read_but_those_of_kernels_and_stated_folders(
     (root / "link").symlink_to(tmp_path)
     project = Project(root=root, closed=True)
     for name in ("../../common/a.cuh", "../../.git/config", "way.cuh"):
-        with pytest.raises(UsageError, match="may not have read"):
+        with pytest.raises(UsageError, match="may not read"):
             local_sources(project, _version(f'#include "{name}"\n'))
     for name in ("../../../outside", "../../../nothing", str(tmp_path / "outside")):
         with pytest.raises(UsageError, match="outside the project"):

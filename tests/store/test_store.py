@@ -144,7 +144,7 @@ def test_get_prefers_ncu_and_refuses_to_guess(store: Store) -> None:
     assert store.get(study="demo", version="v2", problem="n4096").problem == "n4096"
     with pytest.raises(MissingError, match="no profile of demo/v9") as caught:
         store.get(study="demo", version="v9")
-    assert "workbench profile v9" in caught.value.hint
+    assert "workbench profile demo/v9" in caught.value.hint
 
 
 def test_timings(store: Store) -> None:
