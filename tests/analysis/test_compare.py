@@ -467,7 +467,7 @@ def test_two_engines_are_refused_with_the_command_that_helps(turned: bool) -> No
     with pytest.raises(InconclusiveError) as error:
         compared(*(reversed(sides) if turned else sides))
     assert "different engines" in error.value.message
-    assert "`workbench profile demo/v2 --problem n1024 --engine emulator`" in error.value.hint
+    assert "`workbench profile demo/v2:n1024 --engine emulator`" in error.value.hint
     assert "--force" in error.value.hint
 
 

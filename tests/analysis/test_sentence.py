@@ -84,8 +84,7 @@ def test_one_code_on_two_devices_is_told_by_their_limits_and_by_no_edit() -> Non
     assert comparison.comparable
     told = explain(old, new, comparison)
     assert told.sentence.startswith(
-        "Two devices: the same machine code on NVIDIA H200 and NVIDIA A100. "
-        "v3@a100 is 1.50× faster than v3@h200. The limit is "
+        "The same machine code is 1.50× faster on NVIDIA A100 than on NVIDIA H200. The limit is "
     )
     assert told.sentence.endswith(" on both.")
     kinds = [stop.kind for stop in told.strip]

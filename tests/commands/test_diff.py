@@ -144,7 +144,7 @@ def test_one_report_beside_itself_is_said_to_be_one(report: Callable[[str], Path
 
 def test_two_reports_of_several_launches(report: Callable[[str], Path]) -> None:
     text = " ".join(run(str(report("ladder_full")), str(report("ladder_focus"))).split())
-    assert "as fast" in text
+    assert "equally fast" in text
     for kernel in ("sgemm_v0", "sgemm_v1", "sgemm_v2", "sgemm_v3", "sgemm_v4"):
         assert re.search(rf"{kernel} [\d.]+ [mµ]s [\d.]+ [mµ]s same time", text)
 
@@ -199,9 +199,8 @@ def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
     store.save_timing(msgspec.structs.replace(timing, device=half, time=twice))
     text = run("v3@h100", "v3@h200")
     assert "v3@h100 → v3@h200" in text and "2.00× faster" in text
-    assert "Two devices: the same machine code on NVIDIA H100 and NVIDIA H200." in " ".join(
-        text.split()
-    )
+    said = "The same machine code is 2.00× faster on NVIDIA H200 than on NVIDIA H100."
+    assert said in " ".join(text.split())
     assert "the sources are the same" in text and "compiler" not in text
     # What the author of v3 predicted was of one chip.
     source = project / "kernels" / "demo" / "v3_padded.cu"

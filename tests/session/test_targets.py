@@ -97,7 +97,7 @@ def test_a_device_may_be_named_with_the_version_by_the_beginning_of_its_name(pro
     assert resolve("v3", Selection(device="h100")).profile.device.slug == other.slug
     with pytest.raises(UsageError, match="no profile of demo/v3@h10 is recorded"):
         resolve("v3@h10")
-    with pytest.raises(UsageError, match="`v3@` names no device"):
+    with pytest.raises(UsageError, match="`v3@` ends too early"):
         resolve("v3@")
 
 

@@ -82,12 +82,12 @@ def test_a_parent_may_be_named_by_its_file(maker: Maker) -> None:
                 "v2.cu": VERSION.replace('parent = ""\n', ""),
             },
             "kernels/s/v0.cu:3: a cycle of parents: v0 → v2 → v1 → v0",
-            "earlier one",
+            "earlier version",
         ),
         (
             {"v0.cu": VERSION.replace('parent = ""', 'parent = "v0"')},
             "kernels/s/v0.cu:3: a cycle of parents: v0 → v0",
-            "earlier one",
+            "earlier version",
         ),
         (
             {"v0.cu": VERSION.replace('kernel = "scale"', 'kernel = "scael"')},
