@@ -13,7 +13,12 @@ from workbench.session.workspace import Listener
 from workbench.sweeps import session as sweeps
 
 
-class Session(gate.GateMethods, programs.ProgramMethods, sweeps.SweepMethods, CoreSession):
+class Session(
+    gate.GateMethods,
+    programs.ProgramMethods,
+    sweeps.SweepMethods,
+    CoreSession,
+):
     """A project (or none, for report files and captures), and the queries that it answers.
 
     A *target* is what a command takes: a version (``v3``, ``sgemm/v3``, ``v3@h100`` on one device),

@@ -113,7 +113,8 @@ FEATURES: tuple[Feature, ...] = (
         heading="Share",
     ),
     Feature(
-        "adopt", {"import": ("command", "Keep a report captured elsewhere as a version's profile.")}
+        "adopt",
+        {"import": ("command", "Keep a report captured elsewhere as a version's profile.")},
     ),
     Feature(
         "agents",

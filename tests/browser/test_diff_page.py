@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import wait_for_charts
-
 pytestmark = pytest.mark.browser
 
 Open = Callable[..., Any]
@@ -102,19 +100,6 @@ def test_a_hunk_says_what_it_is_linked_to(compared: Path, open_page: Open) -> No
     assert "all of it" in text
     card.get_by_role("link", name="line 44").first.click()
     assert page.url.endswith("#L44")
-
-
-def test_the_counters_can_be_chosen(compared: Path, open_page: Open) -> None:
-    page = open_page(compared)
-    picks = page.locator("fieldset[data-picks] input")
-    assert picks.count() >= 1
-    for place in range(picks.count()):
-        picks.nth(place).check()
-        wait_for_charts(page)
-        panel = page.locator(f"#{picks.nth(place).get_attribute('value')}")
-        assert panel.is_visible()
-        assert panel.locator(".bars .point").count() >= 3
-    assert page.locator(".pick:visible").count() == 1
 
 
 def test_the_table_filters_and_sorts(compared: Path, open_page: Open) -> None:

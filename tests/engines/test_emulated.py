@@ -578,10 +578,8 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
     for version in ("v2", "v3"):
-        done = runner.invoke(
-            app, ["profile", version, "--engine", "emulator", "--problem", "n256"],
-            catch_exceptions=False,
-        )  # fmt: skip
+        words = ["profile", f"{version}:n256", "--engine", "emulator"]
+        done = runner.invoke(app, words, catch_exceptions=False)
         first = done.output.splitlines()[0]
         assert first.startswith("engine: emulator") and "cannot know time, stalls" in first
     shown = runner.invoke(app, ["show", "v3", "--engine", "emulator"], catch_exceptions=False)

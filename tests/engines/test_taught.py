@@ -95,11 +95,11 @@ def test_a_bug_of_a_first_course_is_found_and_its_hint_mends_it(name: str, tmp_p
 
 #: Right; out of bounds; a race; what was never written; where a thread returned early.
 SCREENS = {
-    "right": ["matmul/v0", "--problem", "n64"],
-    "bounds": ["blur/v1", "--problem", "n32"],
-    "race": ["matmul/v1", "--problem", "n64"],
-    "unwritten": ["matmul/v5", "--problem", "n64"],
-    "early": ["matmul/v7", "--problem", "odd"],
+    "right": ["matmul/v0:n64"],
+    "bounds": ["blur/v1:n32"],
+    "race": ["matmul/v1:n64"],
+    "unwritten": ["matmul/v5:n64"],
+    "early": ["matmul/v7:odd"],
 }
 
 

@@ -57,7 +57,7 @@ def test_each_devices_page_leads_to_the_others(project: Path) -> None:
     assert f'<a href="../../{H100.slug}/n1024/v2.html">{H100.name}</a>' in here
     assert "2.00× slower" in here and "2.00× faster" in there
     assert '<a href="../../h200/n1024/v2.html">NVIDIA H200</a>' in there
-    command = "workbench report --single-file demo/v2@{} demo/v2@{} --problem n1024"
+    command = "workbench report --single-file demo/v2:n1024@{} demo/v2:n1024@{}"
     assert command.format(H100.slug, "h200") in here
     assert command.format("h200", H100.slug) in there
     assert 'id="devices"' not in page(project, "h200", "v0.html")

@@ -338,11 +338,7 @@ class Keys:
         """Raise the UsageError for a key that is not there, with a value that it may have."""
         table, _, name = key.rpartition(".")
         inside = f" in [[{table.partition('[')[0]}]]" if table else ""
-        self.fail(
-            key,
-            f"`{name}` is missing{inside}",
-            f"Add {name} = {example}.",
-        )
+        self.fail(key, f"`{name}` is missing{inside}", f"Add {name} = {example}.")
 
     def required(self, key: str, value: str) -> str:
         """The string, stripped; it must not be blank."""

@@ -31,11 +31,7 @@ from workbench.model import Record
 from workbench.project import Project, studies_in
 from workbench.store import Store, means_device, natural_key
 from workbench.study.folder import SeenStudy, StudyInfo, view_study
-from workbench.views.html.ladders import (
-    ladder_pages,
-    render_devices,
-    times_of,
-)
+from workbench.views.html.ladders import ladder_pages, render_devices, times_of
 from workbench.views.html.page import (
     LADDERS,
     PROGRAMS,

@@ -153,11 +153,7 @@ def _write(out: Path, group: list[Page]) -> _Done:
         replace_file(out, page.path, html)
         beside = {name: len(data) for name, data in result.beside.items()}
         kept = KeptPage(
-            key=page.key,
-            owner=page.owner,
-            size=len(html),
-            beside=beside,
-            summary=result.summary,
+            key=page.key, owner=page.owner, size=len(html), beside=beside, summary=result.summary
         )
         done.append((page.path, kept))
     return done
