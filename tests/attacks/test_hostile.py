@@ -176,5 +176,5 @@ def test_manifests(root: Path, portion: Portion) -> None:
         with harness.untouched(outside, turn.kind):
             line = turn.rng.choice(("report", "report --force", "report demo"))
             ended = harness.run(line, root, turn.kind)
-        told = ended.code == 5 and "not to be trusted" in ended.text
+        told = ended.code == 5 and "cannot be trusted" in ended.text
         book.must(told, turn.kind, (name, ended))
