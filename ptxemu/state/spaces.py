@@ -184,7 +184,7 @@ class Heap:
         self._spare: dict[int, list[int]] = {}  # pieces that are not, by their sizes
 
     def take(self, size: int) -> int:
-        """Allocate a piece, and return its address; 0: there is no room."""
+        """Allocate a piece, and return its address; 0 if it does not fit."""
         if not self.start:
             self.start = self.reserve(self.size, ALIGN)
         whole = -(-size // _PIECE) * _PIECE + _PIECE  # with a gap
@@ -263,7 +263,7 @@ class GlobalMemory(AddressMap):
         return [slice(start, start + size) for start, size in every]
 
     def address(self, name: str) -> int:
-        """The address of an array; LaunchError: there is no array of that name."""
+        """The address of an array; raises LaunchError for an unknown name."""
         found = self._address.get(name)
         if found is None:
             known = ", ".join(self.names)

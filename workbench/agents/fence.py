@@ -26,7 +26,7 @@ PERMITS: tuple[Permit, ...] = get_args(Permit)
 def read_permits(given: Iterable[str]) -> frozenset[Permit]:
     """The permits of ``--allow verify,write``, given once or several times.
 
-    Raises UsageError: there is no such one, or ``python`` without ``write``.
+    Raises UsageError: an unknown permit, or ``python`` without ``write``.
     """
     found: set[Permit] = set()
     for word in (part.strip() for text in given for part in text.split(",")):

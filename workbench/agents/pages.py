@@ -55,7 +55,7 @@ def wire_size(value: object) -> int:
 def picked(document: Any, select: str | Sequence[str]) -> Any:
     """The part that a pointer names; of several pointers, an object with a part for each.
 
-    Raises UsageError: there is no such part; the hint names the nearest key.
+    Raises UsageError: the part is unknown; the hint names the nearest key.
     """
     if isinstance(select, str):
         return _at(document, _tokens(select), select)

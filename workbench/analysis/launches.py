@@ -212,7 +212,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
 def _runs(sides: _Both) -> tuple[int, int]:
     """How often either side ran a job of several kernels, if none is on both and a run reads alike.
 
-    One kernel that replaced one is no proof: its launches may do several steps at once.
+    One kernel that replaced another proves nothing: a launch may do several steps at once.
     """
     if {x.kernel for x in sides[0]} & {x.kernel for x in sides[1]}:
         return 1, 1

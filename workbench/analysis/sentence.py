@@ -45,7 +45,7 @@ from workbench.units import (
 _UNEXPLAINED = 0.05
 #: A proof that is believed to be less than this part of the change explains only some of it.
 _PARTLY = 0.3
-#: Stalls that took the place of another one, of which so many are named.
+#: The most stalls to name that took the place of another one.
 _INSTEAD = 2
 #: States that are not stalls -> the warps' activity in them.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}

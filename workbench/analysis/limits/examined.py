@@ -74,7 +74,7 @@ class Mix:
         return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
 
     def width(self, kind: str) -> Maybe:
-        """Mean bytes of a lane's plain load of a role; absent where there is no such load."""
+        """Mean bytes of a lane's plain load of a role; absent without such a load."""
         return over(WIDEST * self._narrow[kind], self._plain[kind])
 
     @property
