@@ -133,7 +133,7 @@ agreement: $(VENV)/.demo ## The emulator's counters against every recorded profi
 	$(BIN)/python -m benchmarks.agreement --jobs $(or $(JOBS),1)
 
 truth: $(VENV)/.demo ## What is told of every labelled step and program, judged (PAIRS=folder of other people's reports)
-	@code=0; for of in "$(if $(PAIRS),--pairs $(PAIRS))" \
+	@code=0; for of in "$(if $(PAIRS),--pairs $(PAIRS))" $(if $(PAIRS),"--public $(PAIRS)") \
 	    "--labels tests/data/truth/unseen.toml --project tests/data/unseen" \
 	    "--labels tests/data/truth/apart.toml" \
 	    "--labels tests/data/truth/apart_unseen.toml --project tests/data/unseen" --programs --shown \

@@ -36,10 +36,15 @@ quietly() {
 }
 
 words=()
-[[ -n "$STUDY" ]] && words+=("--study=$STUDY")
-[[ -n "$PROBLEM" ]] && words+=("--problem=$PROBLEM")
 versions=()
 read -r -a versions <<< "${VERSIONS//$'\n'/ }" || true
+# A target says it all: study/version:problem, of which any part may be missing.
+targets=()
+for target in "${versions[@]:-$STUDY}"; do
+  [[ -n "$STUDY" && "$target" != "$STUDY" && "$target" != *[/@.]* ]] && target="$STUDY/$target"
+  [[ -n "$PROBLEM" && "$target" != *[:@.]* ]] && target+=":$PROBLEM"
+  [[ -n "$target" ]] && targets+=("$target")
+done
 
 merge_base() {
   if [[ -z "${BASE_SHA//0/}" ]]; then
@@ -63,7 +68,7 @@ code=0
 if [[ -n "$BASELINE" ]]; then
   every=()
   ((${#versions[@]})) || every=(--all --again)
-  quietly workbench time "${words[@]}" "${every[@]}" -- "${versions[@]}" || code=$?
+  quietly workbench time "${words[@]}" "${every[@]}" -- "${targets[@]}" || code=$?
   [[ "$KEEP" == true ]] && words+=(--keep)
   # A job that is started again has the same number: its run takes the place of the first.
   words+=("--baseline=$BASELINE" "--run=${GITHUB_RUN_ID:-local}")
@@ -74,7 +79,7 @@ else
   [[ "${ACCEPT:-}" == true ]] && words+=(--accept)
 fi
 if ((code == 0)); then
-  quietly workbench check "${words[@]}" "${also[@]}" -- "${versions[@]}" || code=$?
+  quietly workbench check "${words[@]}" "${also[@]}" -- "${targets[@]}" || code=$?
 fi
 
 # Who ends without a verdict has not passed: code that a study runs may end the process.

@@ -217,7 +217,10 @@ def sweep(root: Path, gpus: str, words: Sequence[str], env: Mapping[str, str], s
     worker.write_text(_WORKER)
     begin = time.time()
     done = subprocess.run(
-        [sys.executable, str(program), "sweep", *words, "--again", "--seed", "1", "--gpus", gpus],
+        [
+            *(sys.executable, str(program), "time", *words, "--all-problems", "--again"),
+            *("--seed", "1", "--gpus", gpus),
+        ],
         cwd=root,
         env={**os.environ, **env, "FLEET_LOG": str(log), "FLEET_WORKER": str(worker)},
         capture_output=True,

@@ -334,7 +334,7 @@ def test_json_is_the_same_in_every_language(
 @pytest.mark.parametrize(
     ("english", "chinese"),
     [
-        ("study sgemm has no version `v99`", "研究 sgemm 没有版本 `v99`"),
+        ("study sgemm has no version `v99`", "课题 sgemm 没有版本 `v99`"),
         ("no profile of sgemm/v3 is recorded", "没有记录 sgemm/v3 的性能数据"),
         (
             "no NVIDIA GPU can be used here: no driver is found (no nvidia-smi on PATH)",
@@ -357,7 +357,7 @@ def test_json_is_the_same_in_every_language(
         ("kernels/a/v1.cu:3: unknown key `gird`", "kernels/a/v1.cu:3：未知的键 `gird`"),
         ("No such command 'lsit'. Did you mean `list`?", "没有命令 'lsit'。是不是指 `list`？"),
         # Names are nobody's sentence, also where one is a word of ours.
-        ("study memory has no version `stale`", "研究 memory 没有版本 `stale`"),
+        ("study memory has no version `stale`", "课题 memory 没有版本 `stale`"),
         ("a sentence that is somebody else's", "a sentence that is somebody else's"),
         # The emulator's: who does what is one of a few words, and what it is done to any.
         (

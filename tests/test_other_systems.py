@@ -24,7 +24,7 @@ MORE = (
     "list --format json",
     "show v3 --format csv",
     "diff v2 v3 --format markdown",
-    "sweep --recorded",
+    "time --all --recorded",
     "show sgemm_v3.ncu-rep",
     "report sgemm_v3.ncu-rep --out other",
     "frames.py",

@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = dict(
 _JUDGING = {"check", "verify"}
 
 #: Commands of the last release -> what they are now.
-_MOVED = {"schema": ["docs", "schema"]}
+_MOVED = {"schema": ["docs", "schema"], "sweep": ["time", "--all-problems", "--resume"]}
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 

@@ -10,13 +10,11 @@ from workbench.programs import session as programs
 from workbench.session.api import CoreSession
 from workbench.session.targets import Target
 from workbench.session.workspace import Listener
-from workbench.sweeps import session as sweeps
 
 
 class Session(
     gate.GateMethods,
     programs.ProgramMethods,
-    sweeps.SweepMethods,
     CoreSession,
 ):
     """A project (or none, for report files and captures), and the queries that it answers.

@@ -85,11 +85,6 @@ FEATURES: tuple[Feature, ...] = (
         heading="Look",
     ),
     Feature(
-        "sweeps",
-        {"sweep": ("command", "Time every version of a study at every size, and store the times.")},
-        documents="documents",
-    ),
-    Feature(
         "tune",
         {"tune": ("command", "Find the values of a version's parameters that make it fastest.")},
         extra="tune",

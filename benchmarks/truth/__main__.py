@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.document import replace
-from benchmarks.truth import shown
+from benchmarks.truth import public, shown
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
 from workbench.analysis.story import Step
@@ -121,6 +121,25 @@ def steps(options: argparse.Namespace) -> tuple[str, str, bool]:
     return table, *summary(verdicts)
 
 
+def published(folder: Path, *, say: bool = False) -> tuple[str, str, bool]:
+    """Of the public pairs whose reports lie in a folder: the table, what holds, if all is true."""
+    told = list(public.verdicts(folder))
+    every = len(public.load_public(public.LABELS))
+    if not told:
+        return "", f"skipped: {folder} holds none of the {every} pairs of {public.MANIFEST}", True
+    for verdict in told if say else ():
+        sys.stderr.write(f"{verdict.pair}: {verdict.said}\n")
+    false = sum(len(each.contradictions) for each in told)
+    first, three, limit = (
+        sum(x) for x in zip(*((v.top, v.first, v.limit) for v in told), strict=True)
+    )
+    words = (
+        f"public pairs: {len(told)} of {every} are there; cause named first: {first}, among the "
+        f"first three: {three}; limit right: {limit}; contradictions: {false} (goal 0)"
+    )
+    return "".join(map(row, told)), words, not false
+
+
 def screens(options: argparse.Namespace) -> tuple[str, str, bool]:
     """Of every recorded step: those that fall short, what holds in all, whether it is enough."""
     project = options.project or Path.cwd()
@@ -134,13 +153,16 @@ def main() -> int:
     parser.add_argument("--labels", type=Path, default=LABELS, help="the labels to judge by")
     parser.add_argument("--project", type=Path, help="where their recordings are (here)")
     parser.add_argument("--pairs", type=Path, help="folder with the reports of other people")
+    parser.add_argument("--public", type=Path, help="judge the public pairs in this folder")
     parser.add_argument("--mark", default="truth", help="what the table's marks are called")
     parser.add_argument("--write", type=Path, help="replace the table between its marks")
     parser.add_argument("--say", action="store_true", help="print every sentence as well")
     parser.add_argument("--programs", action="store_true", help="whole programs, not steps")
     parser.add_argument("--shown", action="store_true", help="every recorded step, without labels")
     options = parser.parse_args()
-    if options.shown:
+    if options.public is not None:
+        table, words, reached = published(options.public, say=options.say)
+    elif options.shown:
         table, words, reached = screens(options)
     else:
         table, words, reached = captured() if options.programs else steps(options)

@@ -69,8 +69,13 @@ def _names_counter(proof: Proof, label: Label) -> bool:
 
 
 def _names_edit(proof: Proof, hunks: Sequence[Hunk], label: Label) -> bool:
-    """Whether a named hunk holds lines of the edit; a cause that is no hunk needs its own link."""
+    """Whether a named hunk holds lines of the edit; a cause that is no hunk needs its own link.
+
+    A label without lines asks for none.
+    """
     if label.link != "hunk" and proof.place.link == label.link:
+        return True
+    if not label.edit_old and not label.edit_new and label.pair.startswith("public/"):
         return True
     named = [hunk for hunk in hunks if hunk.id in proof.place.edited]
     return any(_touches(hunk, label.edit_old, label.edit_new) for hunk in named)

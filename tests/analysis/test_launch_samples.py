@@ -463,6 +463,12 @@ def test_the_pair_that_changed_speaks_before_the_pair_that_is_largest() -> None:
     assert speaking(()) is None
 
 
+def test_the_pair_that_speaks_goes_the_way_of_the_whole() -> None:
+    old = report(ran("add", 20e-6), ran("scan", 90e-6), ran("fix", 80e-6))
+    new = report(ran("add", 9e-6), ran("scan", 100e-6), ran("fix", 89e-6))
+    assert (spoke := speaking(compare(old, new).kernels)) and spoke.name == "scan"
+
+
 def test_without_durations_the_kernel_with_the_instructions_speaks() -> None:
     clear = ran("clear", None, **{REGISTERS: 8, RAN: 10})
     old = report(clear, ran("gemm", None, **{REGISTERS: 60, RAN: 1000}))

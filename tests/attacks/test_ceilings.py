@@ -37,7 +37,6 @@ LINES = {
     "verify": "verify double/v1 --engine emulator",
     "profile": "profile double/v1 --engine emulator",
     "time": f"time double/v1 {_THERE}",
-    "sweep": f"sweep double v1 {_THERE}",
     "check": "check v1 --study double --against earlier",
     "tune": "tune double/v1 --engine emulator --restart",
 }

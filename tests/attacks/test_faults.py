@@ -44,7 +44,7 @@ LINES = {
     f"verify double/v0 --engine gpu {_THERE}": 24,
     f"profile double/v0 --engine ncu --raw {_THERE}": 40,
     f"time double/v0 --again --limit 0.2 {_THERE}": 24,
-    f"sweep double v0 --again --limit 0.2 {_THERE}": 24,
+    f"time double/v0 --all-problems --again --limit 0.2 {_THERE}": 24,
 }
 
 

@@ -36,7 +36,7 @@ LINES = (
     f"verify double/v0 --engine gpu {_THERE}",
     f"profile double/v0 --engine ncu --raw {_THERE}",
     f"time double/v0 --again --limit 0.2 {_THERE}",
-    f"sweep double v0 --again --limit 0.2 {_THERE}",
+    f"time double/v0 --all-problems --again --limit 0.2 {_THERE}",
     "check --all",
     "export counters --out counters.csv",
     "save often",

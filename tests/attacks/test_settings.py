@@ -39,8 +39,12 @@ LINES: dict[str, tuple[str, ...]] = {
         "profile double/v0 --engine ncu --dry-run",
         "profile double/v0 --on slurm",
     ),
-    "time": (f"time double/v0 --again --limit 0.2 {THERE_WORDS}", "time double/v0 --on slurm"),
-    "sweep": ("sweep --recorded", f"sweep double --limit 0.2 {THERE_WORDS}"),
+    "time": (
+        f"time double/v0 --again --limit 0.2 {THERE_WORDS}",
+        "time double/v0 --on slurm",
+        "time --all --recorded",
+        f"time double --all-problems --limit 0.2 {THERE_WORDS}",
+    ),
     "verify": ("verify double/v0 --engine emulator", "verify double/v0 --on slurm"),
     "export": ("export launches", "export times"),
     "import": ("import sgemm_v3.ncu-rep --study double --version v0 --force",),
@@ -223,7 +227,7 @@ STUDIES = [(name, value) for name in (*NAMES, *FUNCTIONS) for value in ODD]
 #: Commands that run a study.
 RUNNING = [
     line
-    for name in ("verify", "profile", "time", "sweep", "import", "check", "list", "report")
+    for name in ("verify", "profile", "time", "import", "check", "list", "report")
     if name in COMMANDS
     for line in lines_of(name)
     if "slurm" not in line
@@ -283,7 +287,7 @@ DEVICE = (
     "__device__ float big[1 << 30];",
     "__device__ double many[1ULL << 34];",
 )
-MEASURING = [line for line in RUNNING if line.split()[0] in ("verify", "profile", "time", "sweep")]
+MEASURING = [line for line in RUNNING if line.split()[0] in ("verify", "profile", "time")]
 HUGE = [
     *(("scratch", shape, line) for shape in SHAPES for line in MEASURING),
     *(("variable", text, line) for text in DEVICE for line in MEASURING),
@@ -332,5 +336,5 @@ def test_huge_arrays(root: Path, portion: Portion) -> None:
         prepared(folder, what, size)
         with harness.untouched(root.parent / "outside", turn.kind):
             ended = harness.run(partial(limited, line), root, turn.kind)
-        # A baseline and the stand-in of a GPU take no scratch; a sweep leaves such problems out.
+        # A baseline and the stand-in of a GPU take no scratch; such problems are left out.
         book.must(ended.code in range(7), turn.kind, (what, size, line, ended))

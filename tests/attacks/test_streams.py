@@ -24,7 +24,7 @@ LINES = (
     "diff v2 v3",
     "diff v2 v3 --format markdown",
     "check --all",
-    "sweep --recorded",
+    "time --all --recorded",
     "export launches",
     "report",
     "new v{}",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from benchmarks.truth.__main__ import FIRST, TOP, judged, recorded, summary
+from benchmarks.truth import public
+from benchmarks.truth.__main__ import FIRST, TOP, judged, published, recorded, summary
 from benchmarks.truth.judge import Verdict, judge
 from benchmarks.truth.labels import Label, load_labels
 from benchmarks.truth.shown import rows, shown
@@ -215,3 +216,17 @@ def test_the_ladders_are_told_as_the_labels_have_it() -> None:
     assert len(worse) == len(BLIND_WORSE)
     assert sum(each.top for each in worse) >= 7 and sum(each.limit for each in worse) >= 8
     assert not any(each.contradictions for each in worse)
+
+
+def test_public_labels_and_manifest_agree_and_absent_reports_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = public.load_public(ROOT / public.LABELS)
+    rows = public.load_sides(ROOT / public.MANIFEST)
+    sides = {(f"public/{side.pair}", side.side) for side in rows}
+    assert len(sides) == len(rows) == 2 * len(labels) == 80
+    assert sides == {(label.pair, side) for label in labels for side in ("before", "after")}
+    assert all(len(bytes.fromhex(side.sha256)) == 32 and side.bytes > 0 for side in rows)
+    monkeypatch.chdir(ROOT)
+    table, words, reached = published(tmp_path)
+    assert (table, reached) == ("", True) and words.startswith(f"skipped: {tmp_path} holds none")

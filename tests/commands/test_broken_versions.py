@@ -31,7 +31,6 @@ ASKED: dict[str, list[str] | None] = {
     "lift": None,  # makes a study of its own
     "profile": ["profile", "v1", "--engine", "emulator", "--seed", "5"],
     "time": ["time", "v1"],
-    "sweep": ["sweep", "--recorded"],
     "tune": ["tune", "v1", "--engine", "emulator"],  # refused: it names nothing to choose
     "verify": ["verify", "v0", "v1", "--engine", "emulator", "--seed", "5"],
     "jobs": ["jobs"],

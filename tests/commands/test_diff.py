@@ -63,7 +63,7 @@ def test_the_first_screen_holds_what_was_edited_and_what_it_did(
     assert f"linked to {edit}" in above and "The limit is" in above
     heads = [row.split()[1] for row in rows[start:end] if row.startswith("  Hunk ")]
     assert len(heads) == hunks and heads[0] in edit.partition("(")[0]
-    assert any("time −" in row or "time +" in row for row in rows[start:end])
+    assert any("time -" in row or "time +" in row for row in rows[start:end])
     table = rows[next(n for n in range(end, len(rows)) if "  change" in rows[n]) :]
     assert not any("…" in row for row in table)
 

@@ -41,7 +41,6 @@ SWEPT: dict[str, tuple[str, ...]] = {
     "report": ("", "nothing", "v2 --single-file --out v2.html"),
     "plot": ("ladder", "sweep", "step v2"),
     "publish": ("demo", "demo --in none.md"),
-    "sweep": ("--recorded",),
     "export": (
         "counters --out all.csv",
         "times --out all.txt",

@@ -38,7 +38,9 @@ def test_a_ladder_that_nobody_timed_has_the_profilers_durations(project: Path) -
     for path in (project / "profiles").rglob("*.time.json.zst"):
         path.unlink()
     text = run()
-    assert "208 µs*" in text and "* under the profiler; `workbench sweep demo`" in text
+    assert (
+        "208 µs*" in text and "* under the profiler; `workbench time demo --all-problems`" in text
+    )
     document = json.loads(run("--format", "json"))
     assert all(not version["times"] for version in document["studies"][0]["versions"])
     table = run("--format", "markdown")

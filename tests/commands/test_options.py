@@ -22,7 +22,7 @@ OLD_AND_NEW = {
     "export times --study demo --version v3": "export times demo/v3",
     "plot ladder --study demo --problem n6": "plot ladder demo:n6",
     "publish demo --problem n6": "publish demo:n6",
-    "sweep --recorded --problem n1024 --device h200": "sweep --recorded demo:n1024@h200",
+    "time --recorded --all --problem n1024": "time --recorded demo:n1024",
     "tune --problem n6 v3": "tune v3:n6",
     "import x.ncu-rep --version v3 --problem n6": "import x.ncu-rep v3:n6",
     "schema show": "docs schema show",

@@ -44,7 +44,6 @@ RECORDED: dict[str, tuple[str, ...]] = {
 #: Commands that show no report, and why.
 OTHERS = {
     "serve": "builds what `report` builds, and ends by Ctrl-C alone",
-    "sweep": "shows times, and a report has none",
     "publish": "writes what `list` shows, and a report has no time",
     "plot": "draws what `report` draws, of versions alone",
     "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
@@ -71,6 +70,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "page": ("1",),
     "out": ("{out}",),
     "also": ("markdown={out}.md",),
+    **dict.fromkeys(("claim", "over"), ("v2",)),
+    "at_least": ("1.2x",),
 }
 #: What a command may end with: done, a gate that fails, a value that fits no report, no verdict.
 FINE = {0, 1, 2, 3, 5, 6}

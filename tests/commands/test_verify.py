@@ -24,7 +24,7 @@ Manner = Callable[[str], None]
 def test_a_right_version_is_ok_on_every_problem(cli: Cli) -> None:
     code, out, err = cli("verify", "v0", *THERE, "--seed", "5")
     assert code == 0
-    assert out.startswith("study double, seed 5, tolerance 1e−06\n")
+    assert out.startswith("study double, seed 5, tolerance 1e-06\n")
     assert [line.split()[:3] for line in out.splitlines()[2:]] == [
         ["v0", "n1000", "ok"],
         ["v0", "n7", "ok"],

@@ -32,6 +32,7 @@ from workbench.study.folder import run_study
 Manner = Callable[[str], None]
 Edit = Callable[[str, str, str], None]
 QUICK = ("--limit", "0.1")
+SIZES = ("time", "--resume", ":n?00,n4000")
 UUIDS = ("GPU-aaaa-0", "GPU-bbbb-1", "GPU-cccc-2")
 
 
@@ -79,7 +80,7 @@ def test_two_gpus_do_each_combination_once_and_keep_what_one_would(
     cli: Cli, project: Project, gpus: Callable[..., None], log: Callable[[], list[dict[str, Any]]]
 ) -> None:
     gpus(gpu(0), gpu(1))
-    code, out, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
+    code, out, err = cli(*SIZES, "v0", "v1", "--gpus", "all", *QUICK)
     assert code == 0, err
     assert f"2 GPUs: NVIDIA Stand-In 1 ({UUIDS[0]}, {UUIDS[1]})" in err
     times = {(t.version, t.problem) for t in Store.of(project).timings()}
@@ -88,7 +89,7 @@ def test_two_gpus_do_each_combination_once_and_keep_what_one_would(
     done = {(row["gpu"], row["version"], row["n"]) for row in log() if row["version"] != "library"}
     assert len({each[1:] for each in done}) == len(done) == 6, "some was done on both"
     assert out.splitlines()[0].startswith("study double on NVIDIA Stand-In 1")
-    _, _, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
+    _, _, err = cli(*SIZES, "v0", "v1", "--gpus", "all", *QUICK)
     assert "6 of 6 are taken from the store" in err
     assert not list((project.root / "build" / "runs").glob("*-shared/[0-9]*")), "claims are left"
 
@@ -115,7 +116,7 @@ def test_nothing_is_timed_while_anything_is_compiled(
         return made
 
     monkeypatch.setattr(engine, "build", build)
-    code, _, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
+    code, _, err = cli(*SIZES, "v0", "v1", "--gpus", "all", *QUICK)
     assert code == 0, err
     assert launched == [0], "compilers on all of the host's cores would disturb a time"
     assert len(Store.of(project).timings()) == 6 and err.count("[6/6]") == 1
@@ -126,7 +127,7 @@ def test_the_most_work_comes_first(
     cli: Cli, gpus: Callable[..., None], log: Callable[[], list[dict[str, Any]]]
 ) -> None:
     gpus(gpu(0), gpu(1))
-    code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+    code, _, err = cli(*SIZES, "v0", "--gpus", "all", *QUICK)
     assert code == 0, err
     first = {uuid: next(row["n"] for row in log() if row["gpu"] == uuid) for uuid in UUIDS[:2]}
     assert first == {UUIDS[0]: 4000, UUIDS[1]: 500}
@@ -150,10 +151,10 @@ def test_workers_load_what_they_need_while_the_plan_is_made(
 
     picked = Named.pick
     monkeypatch.setattr(Named, "pick", pick)
-    code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+    code, _, err = cli(*SIZES, "v0", "--gpus", "all", *QUICK)
     assert code == 0, err
     assert len(Store.of(project).timings()) == 3
-    code, _, err = cli("sweep", "v9", "--gpus", "all", "--again", *QUICK)
+    code, _, err = cli(*SIZES, "v9", "--gpus", "all", "--again", *QUICK)
     assert code == 2 and "v9" in err and not ready(), "a worker outlived the plan"
 
     def none(*_: object, **__: object) -> None:
@@ -161,7 +162,7 @@ def test_workers_load_what_they_need_while_the_plan_is_made(
 
     monkeypatch.setattr(Named, "pick", picked)
     monkeypatch.setattr(client, "run_group", none)
-    code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+    code, _, err = cli(*SIZES, "v0", "--gpus", "all", *QUICK)
     assert code == 0 and "3 of 3 are taken from the store" in err
 
 
@@ -220,12 +221,12 @@ def test_models_are_measured_by_themselves_and_kept_apart(
     names = dict.fromkeys(UUIDS, "NVIDIA Stand-In 1") | {UUIDS[1]: "NVIDIA Stand-In 2"}
     os.environ["FAKE_NAMES"] = json.dumps(names)
     try:
-        code, out, err = cli("sweep", "v0", "--problem", "n300", "--gpus", "all", *QUICK)
+        code, out, err = cli("time", "v0:n300", "--resume", "--gpus", "all", *QUICK)
         assert code == 0, err
         assert out.count("study double on NVIDIA Stand-In") == 2
         found = {t.device.slug for t in Store.of(project).timings()}
         assert found == {"stand-in-1", "stand-in-2"}
-        code, _, err = cli("sweep", "v0", "--problem", "n300", "--gpus", "all", "--format", "json")
+        code, _, err = cli("time", "v0:n300", "--resume", "--gpus", "all", "--format", "json")
         assert code == 2 and "2 models" in err
         code, _, err = cli("verify", "v0", "--gpus", "all")
         assert code == 2 and "NVIDIA Stand-In 1, NVIDIA Stand-In 2" in err
@@ -240,7 +241,7 @@ def test_what_breaks_on_one_gpu_is_told_once_and_costs_nothing_else(
 ) -> None:
     gpus(gpu(0), gpu(1))
     stand_in("die v1")
-    code, _, err = cli("sweep", "v0", "v1", "--gpus", "0,1", *QUICK)
+    code, _, err = cli(*SIZES, "v0", "v1", "--gpus", "0,1", *QUICK)
     # Which of the six ends last is chance; an error has no place among them.
     assert code == 4 and err.count("/6] v0 ") == 3
     times = {(t.version, t.problem) for t in Store.of(project).timings()}
@@ -256,7 +257,7 @@ def test_a_gpu_that_cannot_be_opened_leaves_its_share_to_the_other(
     gpus(gpu(0), gpu(1))
     os.environ["FAKE_LOST"] = UUIDS[0]
     try:
-        code, _, err = cli("sweep", "v0", "v1", "--gpus", "all", *QUICK)
+        code, _, err = cli(*SIZES, "v0", "v1", "--gpus", "all", *QUICK)
     finally:
         del os.environ["FAKE_LOST"]
     assert code == 0, err
@@ -296,7 +297,7 @@ def test_ctrl_c_ends_the_workers_of_all_gpus(
     both = threading.Thread(target=interrupt)
     both.start()
     try:
-        code, _, err = cli("sweep", "v0", "--gpus", "all", *QUICK)
+        code, _, err = cli(*SIZES, "v0", "--gpus", "all", *QUICK)
     finally:
         both.join()
         signal.signal(signal.SIGINT, before)

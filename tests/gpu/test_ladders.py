@@ -5,6 +5,7 @@ One worker process a study, so that the whole takes as long as the kernels do.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import subprocess
@@ -14,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.conftest import REPO, Ladders
-from workbench.errors import MissingError
-from workbench.measure.plan import plan, sweep_problems
+from workbench.errors import MissingError, UsageError
+from workbench.measure.plan import by_work, chosen
 from workbench.project import require_project
 from workbench.study.folder import study_names
 
@@ -31,13 +32,8 @@ def test_every_version_is_right_on_every_verify_problem(ladders: Ladders, name: 
     study = runner.study
     versions = list(study.versions.values())
     assert runner.build_all(versions) == {}
-    made = plan(study, versions, study.problems_for("verify"))
-    # A version that refuses everything would pass for a right one.
-    able = {each.version.id for each in made.combinations}
-    assert able == set(study.versions), f"{study.versions.keys() - able} can do no verify problem"
-    combinations = sorted(
-        made.combinations, key=lambda each: list(study.versions).index(each.key[0])
-    )
+    # Raises for a version that refuses everything: it would pass for a right one.
+    combinations = [each for v in versions for each in chosen(study, v, None, "verify")]
     verdicts = runner.verify([runner.subject(*each) for each in combinations])
     wrong = {}
     checked = set()
@@ -54,19 +50,10 @@ def test_every_version_is_right_on_every_verify_problem(ladders: Ladders, name: 
     assert checked >= {version.id for version in versions if version.kind != "python"}
 
 
-def _sweep(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _times(root: Path, target: str) -> subprocess.CompletedProcess[str]:
+    options = ("--limit", "1", "--format", "json")
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "workbench.cli",
-            "sweep",
-            *words,
-            "--limit",
-            "1",
-            "--format",
-            "json",
-        ],
+        [sys.executable, "-m", "workbench.cli", "time", target, *options],
         cwd=root,
         capture_output=True,
         text=True,
@@ -75,30 +62,31 @@ def _sweep(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_sweep_of_the_smallest_problem_and_again_from_the_store(
+def test_times_of_the_smallest_problem_and_again_from_the_store(
     ladders: Ladders, name: str
 ) -> None:
     runner = ladders(name)
     study = runner.study
-    smallest = sweep_problems(study)[0]
-    made = plan(study, list(study.versions.values()), [smallest])
-    done = _sweep(runner.project.root, name, "--problem", smallest.name)
+    smallest = by_work(study, study.problems_for("sweep"))[0]
+    able = set()
+    for version in study.versions.values():
+        with contextlib.suppress(UsageError):
+            study.check_requirements(version, smallest)
+            able.add(version.id)
+    done = _times(runner.project.root, f"{name}:{smallest.name}")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     times = {time["version"]: time for time in document["times"]}
-    unavailable = {gap["version"] for gap in document["gaps"] if gap["kind"] == "unavailable"}
+    unavailable = able - times.keys()
     assert not unavailable if TORCH else all(study.versions[v].baseline for v in unavailable)
-    assert times.keys() | unavailable == {each.version.id for each in made.combinations}
-    assert {gap["version"] for gap in document["gaps"]} - unavailable == {
-        version for version, _ in made.refused
-    }
+    assert times.keys() <= able
     for version, time in times.items():
         assert 0 < time["seconds"]["value"] < time["first_launch"], version
     baseline = study.baseline
     if baseline is not None and baseline.id in times:
         assert all((time["ratio"] is None) == (v == baseline.id) for v, time in times.items())
-    again = _sweep(runner.project.root, name, "--problem", smallest.name)
+    again = _times(runner.project.root, f"{name}:{smallest.name}")
     assert again.returncode == 0, again.stderr
-    assert f"{len(times)} of {len(made.combinations)} are taken from the store" in again.stderr
+    assert f"{len(times)} of {len(able)} are taken from the store" in again.stderr
     captured = {time["version"]: time["captured"] for time in json.loads(again.stdout)["times"]}
     assert captured == {version: time["captured"] for version, time in times.items()}

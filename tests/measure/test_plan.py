@@ -10,7 +10,7 @@ import pytest
 
 from tests.factories import make_timing
 from workbench.errors import UsageError
-from workbench.measure.plan import UnableError, chosen, plan, recorded, sweep_problems, to_time
+from workbench.measure.plan import UnableError, by_work, chosen, recorded, to_time
 from workbench.model import Notice, Timing
 from workbench.project import Project
 from workbench.store import Store
@@ -30,27 +30,18 @@ def sized(project: Project, project_file: Edit) -> Study:
     return load_study(project, "double")
 
 
-def names(problems: Any) -> list[str]:
-    return [problem.name for problem in problems]
+def test_patterns_choose_among_what_is_timed_and_names_among_all(sized: Study) -> None:
+    def timed(name: str | None, every: bool = False) -> list[str]:
+        return [each.problem.name for each in to_time(sized, sized.version("v0"), name, every)]
 
-
-def test_problems_stand_by_work(sized: Study) -> None:
-    assert names(sweep_problems(sized)) == ["s16", "s64", "s2048"]
-
-
-def test_patterns_choose_among_the_sweep_and_names_among_all(sized: Study) -> None:
-    assert names(sweep_problems(sized, ["s?4", "s1*"])) == ["s16", "s64"]
-    assert names(sweep_problems(sized, ["n7", "s16", "s16"])) == ["n7", "s16"]
-    with pytest.raises(UsageError, match="no sweep problem of study double matches `n\\*`"):
-        sweep_problems(sized, ["n*"])
-    with pytest.raises(UsageError, match="no problem of study double is called `s65`") as caught:
-        sweep_problems(sized, ["s65"])
-    assert "`s64`" in caught.value.hint
-
-
-def test_a_study_without_sweep_problems_is_told_so(study: Study) -> None:
-    with pytest.raises(UsageError, match="no problem for `sweep`"):
-        sweep_problems(study)
+    assert timed(None) == ["n1000"] and timed("n7") == ["n7"]
+    assert sorted(timed(None, every=True)) == ["n1000", "s16", "s2048", "s64"]
+    assert sorted(timed("s?4,s1*")) == ["s16", "s64"] and timed("n7,s16,s16") == ["n7", "s16"]
+    assert timed("n*") == ["n1000"]  # n7 is for verifying alone
+    for wrong in ("s65,s64", "x*"):
+        with pytest.raises(UsageError, match="study double has no problem"):
+            timed(wrong)
+    assert [p.name for p in by_work(sized, sized.problems_for("sweep"))] == ["s16", "s64", "s2048"]
 
 
 def test_a_version_is_run_on_what_it_can_do_and_says_why_it_can_do_nothing(
@@ -70,24 +61,6 @@ def test_a_version_is_run_on_what_it_can_do_and_says_why_it_can_do_nothing(
     for name in ("n7", "s16"):
         with pytest.raises(UnableError, match="tiles of 17"):
             chosen(study, v0, name, "verify")
-
-
-def test_a_plan_goes_problem_by_problem_and_names_what_is_refused(
-    project: Project, sized: Study, project_file: Edit
-) -> None:
-    project_file("v0_plain.cu", "[[launch]]", 'requires = "n > 16"\n[[launch]]')
-    study = load_study(project, "double")
-    made = plan(study, list(study.versions.values()), sweep_problems(study))
-    assert [each.key for each in made.combinations] == [
-        ("library", "s16"),
-        ("v0", "s64"),
-        ("library", "s64"),
-        ("v0", "s2048"),
-        ("library", "s2048"),
-    ]
-    assert made.problems == ("s16", "s64", "s2048")
-    (gap,) = made.refused.values()
-    assert gap.kind == "refused" and gap.why == "it requires n > 16"
 
 
 # --- the store ------------------------------------------------------------------------------

@@ -351,12 +351,13 @@ def test_a_tolerance_of_ones_own_has_a_reason() -> None:
     keys = 'title = "t"\ntolerance = 1e-3\ntolerance_why = "it rounds"'
     front = parse(MINIMAL.replace('title = "t"', keys))
     assert (front.tolerance, front.tolerance_why) == (1e-3, "it rounds")
+    front = parse(MINIMAL.replace('title = "t"', 'title = "t"\nrequires = ["N > 1", "N % 2 == 0"]'))
+    assert front.requires == "(N > 1) and (N % 2 == 0)"
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("tolerance = 1e-3", "kernels/s/v1_x.cu:3: `tolerance` without `tolerance_why`"),
         ("tolerance = 2", "kernels/s/v1_x.cu:3: `tolerance` must be 0 or a number below 1"),
         ("tolerance = -1", "`tolerance` must be 0 or a number below 1, not -1"),
         ('tolerance = "1e-3"', "must be 0 or a number below 1, not '1e-3'"),

@@ -63,8 +63,6 @@ FOLLOWED = {
     "no launch": Mended(VERSION[VERSION.index(LAUNCH) : VERSION.index(EXPECT)], "",
                         "Add one: kernel, grid, block and args.",
                         f'{LAUNCH}\nkernel = "scale"\ngrid = [1]\nblock = [32]\nargs = ["x"]\n'),
-    "why": Mended("flags = []", "tolerance = 0.1", "Say why this version may be less exact",
-                  'tolerance = 0.1\ntolerance_why = "half precision"'),
     "four dimensions": Mended('["TILE", 2]', "[8, 2, 2, 2]", "A launch has at most {}: x, y, z.",
                               "[8, 4, 2]"),
     "a missing string": Mended('kernel = "scale"', "", 'Add {} = "…".', 'kernel = "scale"'),

@@ -35,7 +35,7 @@ VIEWS = (
     "report",
     "report --single-file v3 --out page.html",
     "report --single-file demo --out ladder.html",
-    "sweep demo:n1024 --recorded",
+    "time demo:n1024 --recorded",
     "new v4",
 )
 
@@ -76,7 +76,7 @@ def test_looking_runs_nothing(
     assert not (project.root / "ran").exists(), "code of the checkout was run"
     assert code in (0, 1, 6), told.err
     assert told.out
-    if line.startswith(("list", "sweep")) or line == "report":
+    if line.startswith(("list", "time")) or line == "report":
         notes = {"older": "was edited since it was run", "current": ""}
         note = notes.get(record, "was not run here")
         assert note in told.err and bool(note) == ("note: kernels/demo" in told.err)

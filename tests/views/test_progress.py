@@ -15,12 +15,12 @@ def test_what_takes_long_says_for_how_long_and_is_taken_back(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     before = signal.getsignal(signal.SIGALRM)
-    with Progress().slowly("writing pages"):
+    with Progress().slowly("writing pages", lambda: ", 3/7"):
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 1.0
         assert capsys.readouterr() == ("", "")
         for _ in range(2):
             signal.raise_signal(signal.SIGALRM)
-        said = "".join(f"\r\x1b[Kwriting pages … {n} s" for n in (1, 2))
+        said = "".join(f"\r\x1b[Kwriting pages … {n} s, 3/7" for n in (1, 2))
         assert capsys.readouterr() == ("", said)
     assert capsys.readouterr() == ("", "\r\x1b[K")
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -101,6 +101,9 @@ class CheckArguments(ChoiceArguments, frozen=True, kw_only=True):
         Meta(max_length=2, description="[old, new], [version] against its parent, or [] for all"),
     ] = []
     time: Annotated[bool, Meta(description="judge durations")] = True
+    claim: Annotated[str, Meta(max_length=500, description="judge whether it is faster")] = ""
+    over: Annotated[str, Meta(max_length=500, description="than this version")] = ""
+    at_least: Annotated[float, Meta(gt=0, le=1e6, description="by this factor")] = 1.0
 
 
 class RunArguments(Arguments, frozen=True, kw_only=True):

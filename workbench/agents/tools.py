@@ -10,6 +10,7 @@ import msgspec
 
 from workbench.agents import arguments as takes
 from workbench.agents.fence import Fence, Permit, plain
+from workbench.agents.pages import wire_size
 from workbench.views.shapes import Json
 
 #: Fields that name the profile of an answer.
@@ -17,6 +18,8 @@ _WHICH = ("study", "version", "problem", "engine", "device", "stale")
 #: Fields of a step's document that make the causal strip.
 _STRIP = ("study", "problem", "device", "old", "new", "comparable", "warnings", "time")
 _CAUSE = ("sentence", "strip", "cause")
+#: A verdict on a claim is at most as long, without what stands around an answer.
+_VERDICT_BYTES = 950
 
 
 class Tool(NamedTuple):
@@ -69,7 +72,8 @@ TOOLS = (
     ),
     Tool(
         "check",
-        "Did the step move what its author predicted, and nothing else for the worse?",
+        "Did the step move what its author predicted, and nothing else for the worse? With claim, "
+        "over and at_least: is a speed-up accepted, refused or not judged, and why?",
         takes.CheckArguments,
     ),
     Tool("source", "A version's source, line by line.", takes.SourceArguments),
@@ -159,6 +163,8 @@ def command_of(tool: str, given: takes.Arguments, fence: Fence) -> list[str]:
             sides = [fence.target(each, "versions") for each in given.versions]
             time = [] if given.time else ["--no-time"]
             every = [] if sides else ["--all"]
+            if given.claim or given.over:
+                every = _options(given, "claim", "over", "at-least")
             return ["check", json, *_options(given, *recorded), *time, *every, "--", *sides]
         case takes.RunArguments():
             names = ("study", "problem", "arch", "seed", "timeout_s", "engine")
@@ -181,6 +187,8 @@ def answer_of(tool: str, document: Any) -> Any:
         return _part(document, (*_WHICH, "time", "notices", "headroom"))
     if tool == "hot_lines":
         return _part(document, (*_WHICH, "hot_lines"))
+    if tool == "check" and "claim" in document:
+        return _ruled(document)
     if tool == "strip" and "cause" in document:
         if not document["strip"]:
             # Nothing is known of the time, as without a GPU: what each hunk moved is.
@@ -194,6 +202,27 @@ def answer_of(tool: str, document: Any) -> Any:
         )
         return {**_part(document, first), **document, "counters": counters}
     return document
+
+
+def _ruled(document: Json) -> Json:
+    """A claim's verdict with its reasons, those against it in words, in less than a kilobyte."""
+    states: dict[str, list[Json]] = {"fail": [], "inconclusive": [], "pass": []}
+    for gate in document["gates"]:
+        states[gate["status"]].append(gate)
+    answer: Json = {}
+    for width in (240, 160, 80, 40):
+        said = {
+            state: {gate["name"][:24]: gate["message"][:width] for gate in gates[:3]}
+            for state, gates in states.items()
+        }
+        answer = {
+            **document["claim"],
+            **said,
+            "pass": list(dict.fromkeys(g["name"][:24] for g in states["pass"]))[:6],
+        }
+        if wire_size(answer) < _VERDICT_BYTES:
+            break
+    return answer
 
 
 def _part(document: Json, keys: Sequence[str]) -> Json:

@@ -184,13 +184,6 @@ class CounterSplit(Record, frozen=True):
     chip_old: Number | None
     chip_new: Number | None
 
-    @property
-    def chip_gap(self) -> Number | None:
-        """The chip's own change less the lines' (None: unknown)."""
-        if self.chip_old is None or self.chip_new is None:
-            return None
-        return (self.chip_new - self.chip_old) - self.delta
-
 
 class LaunchMatch(Record, frozen=True):
     """A launch of one side, the way its partner was found (if it was), and their differences."""

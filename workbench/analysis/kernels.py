@@ -7,11 +7,12 @@ correspond, and where several do, one pair speaks for the comparison: see `speak
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from workbench.analysis.aggregate import How, kernel_seconds, seconds_of
 from workbench.analysis.launches import SideBySide, loads_of
 from workbench.analysis.naming import distinctions, titles
-from workbench.analysis.optional import minus, times
+from workbench.analysis.optional import times
 from workbench.analysis.times.noise import left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
@@ -81,9 +82,10 @@ class KernelChange(Record, frozen=True):
         return text.format(often=often) if max(self.samples) > 1 else ""
 
     @property
-    def change_s(self) -> float | None:
-        """Seconds that a launch takes more; None where a side has none."""
-        return minus(self.new_s, self.old_s)
+    def in_all_s(self) -> float:
+        """Seconds that all of its launches take more: of a pair, as many as both sides ran."""
+        often = 1 if self.rounds else min(self.samples) if self.matched else max(self.samples)
+        return often * ((self.new_s or 0.0) - (self.old_s or 0.0))
 
 
 #: A launch of either side, and the number of their pair.
@@ -187,14 +189,17 @@ def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
 def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     """The pair of kernels whose registers and waves stand for the comparison.
 
-    The one whose duration changed most in all; where none left its noise (or has no duration),
-    the one that carries most of both sides. None where no kernel is on both sides.
+    The one that moved the sum most in its direction, if any did; else the one whose duration
+    changed most. Where none left its noise (or has no duration), the one that carries most of both
+    sides. None where no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
-    moved = [change for change in matched if change.moved and change.change_s is not None]
+    moved = [(c.in_all_s, c) for c in matched if c.moved]
     if moved:
-        often = [1 if change.rounds else min(change.samples) for change in moved]
-        return moved[max(range(len(moved)), key=lambda n: often[n] * abs(moved[n].change_s or 0.0))]
+        whole = fsum(change.in_all_s for change in changes if not change.alone)
+        spent = fsum((c.old_s or 0.0) * c.samples[0] for c in changes if not c.alone)
+        way = whole * left_noise(catalog()["duration"], spent, spent + whole)
+        return max(moved, key=lambda row: (row[0] * way > 0, abs(row[0])))[1]
     return max(matched, key=lambda change: change.weight, default=None)
 
 
@@ -333,7 +338,7 @@ def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> lis
         return []
     rows = []
     for kernel in sorted(kernels, key=lambda k: -abs((k.new_s or 0.0) - (k.old_s or 0.0))):
-        timed = kernel.change_s is not None
+        timed = None not in (kernel.old_s, kernel.new_s)
         change = kernel_words(kernel, more and "").rpartition(_(", "))[2] if timed else ""
         if not kernel.matched:
             change = _("removed") if kernel.samples[0] else _("added")

@@ -84,7 +84,7 @@ def tell(
         or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
         _set_of_kernels(comparison),
-        _by_kernel(cause.kernel),
+        _by_kernel(cause.kernel, comparison.kernels),
     ]
     speed = comparison.speed
     alone = comparison.profiler_alone
@@ -96,7 +96,7 @@ def tell(
             _second(comparison, cause, attribution.hunks),
             _lanes(comparison),
             _stall(comparison, cause),
-            "" if unknown or not comparison["duration"].moved else _unexplained(time, comparison),
+            "" if unknown or not comparison["duration"].moved else _unexplained(time),
         ]
     clauses.append(_limit(cause.limit_old, cause.limit_new))
     return joined(clauses)
@@ -193,9 +193,11 @@ def _unseen(comparison: Comparison) -> str:
     return ""
 
 
-def _by_kernel(kernel: KernelChange | None) -> str:
-    """Of several kernels the one that changed most."""
+def _by_kernel(kernel: KernelChange | None, kernels: Sequence[KernelChange]) -> str:
+    """Of several kernels the one that changed most, the way that the whole went."""
     text = _("The kernel that changed most: {kernel}.")
+    if any(kernel and x.moved and abs(x.in_all_s) > abs(kernel.in_all_s) for x in kernels):
+        text = _("The kernel that changed most in this direction: {kernel}.")
     return text.format(kernel=kernel_words(kernel)) if kernel is not None else ""
 
 
@@ -513,23 +515,17 @@ def _spent(move: StallMove) -> str:
     return text.format(time=quantity(abs(move.delta_s), "s"), where=where)
 
 
-def _unexplained(time: TimeSplit | None, comparison: Comparison) -> str:
-    """The part of the time that is linked to no edit, and registers, which the compiler deals.
-
-    Of whole launches the kernels' rows tell.
-    """
+def _unexplained(time: TimeSplit | None) -> str:
+    """The part of the change that no edit is linked to; of whole launches the rows tell."""
     rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
-    rest = [part for part in rest if part.note != "no-samples"]
+    rest = [p for p in rest if p.note != "no-samples" and time and p.delta_s * time.delta_s > 0]
     if time is None or not rest:
         return ""
     largest = max(rest, key=lambda part: abs(part.delta_s))
     if abs(largest.delta_s) < _UNEXPLAINED * max(time.old_s, time.new_s):
         return ""
-    registers = comparison["registers"]
-    dealt = abs(growth(registers.old, registers.new) or 0.0) >= _UNEXPLAINED
-    return _("An estimated {time} is not linked to any source change{registers}.").format(
-        time=signed(largest.delta_s, "s"), registers=_beside(registers) if dealt else ""
-    )
+    text = _("An estimated {time} is not linked to any source change.")
+    return text.format(time=signed(largest.delta_s, "s"))
 
 
 def _limits(comparison: Comparison, cause: Cause) -> list[str]:

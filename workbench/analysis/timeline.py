@@ -132,17 +132,14 @@ def _states(line: Timeline) -> tuple[Lane, ...]:
     }
     # A share of all waiting warps is known where all their states are.
     totals = [plus(*values) for values in zip(*(v for __, v in known.values()), strict=True)]
-    lanes = (
-        _lane(_title(state), name, [_share(*pair) for pair in zip(values, totals, strict=True)])
-        for name, (state, values) in known.items()
-    )
-    seen = [lane for lane in lanes if lane is not None]
+    seen = []
+    for name, (state, values) in known.items():
+        # Percent; 0 where no warp waited.
+        pairs = zip(values, totals, strict=True)
+        shares = [0.0 if whole == 0 else times(100.0, over(part, whole)) for part, whole in pairs]
+        if (lane := _lane(_title(state), name, shares)) is not None:
+            seen.append(lane)
     return tuple(sorted(seen, key=lambda lane: -lane.mean))
-
-
-def _share(part: Maybe, whole: Maybe) -> Maybe:
-    """Percent; 0 where no warp waited."""
-    return 0.0 if whole == 0 else times(100.0, over(part, whole))
 
 
 def _title(state: str) -> str:

@@ -16,14 +16,17 @@ from workbench.commands.options import (
 )
 from workbench.engines.host.worker_pool import early_workers
 from workbench.errors import UsageError
+from workbench.project import require_project
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Manner
 from workbench.views.terminal.progress import Progress
+from workbench.views.text.safe_output import say
 
 if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.engines.host.job import TimeOptions
     from workbench.session.targets import Named
+    from workbench.session.times import TimedVersions
 
 
 @click.command()
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     "Measure everything again (the default for named versions), or only what is not yet "
     "stored for the same sources (the default with --all).",
 )
+@click.option(
+    "--recorded", is_flag=True, help="Show what is stored and measure nothing; needs no GPU."
+)
 @time_options
 @shared_run_options
 @format_option
@@ -41,6 +47,7 @@ def command(
     named: Named,
     all_problems: bool,
     stored: Stored,
+    recorded: bool,
     sampling: TimeOptions,
     run: RunOptions,
     format_: str,
@@ -48,27 +55,41 @@ def command(
     """Time versions against the study's baseline, outside of any profiler.
 
     Samples until the 95% interval of the median is under 1% of it. The result is
-    checked first; the timing is kept under profiles/. With --all, what is stored
-    already of the same sources and device is not measured again.
+    checked first; the timing is kept under profiles/. Of a whole study, what is stored
+    already of the same sources and device is not measured again: an interrupted run goes
+    on. sgemm:n1* is every problem of that pattern.
     """
     if named.problem is not None and all_problems:
         raise UsageError(
             "a problem and --all-problems cannot be used together", "Use only one of them."
         )
+    if recorded:
+        if stored.again or stored.since or run.launcher or run.gpus or run.on:
+            raise UsageError(
+                "--recorded measures nothing", "Leave out the options that say how to measure."
+            )
+        from workbench.session.times import recorded_times
 
+        _show(recorded_times(require_project(), named, sampling.cache), format_)
+        return
     resume = bool(stored.since) or (named.every if stored.again is None else not stored.again)
     first = named.versions[0] if named.versions else None
     with early_workers(run, named.study, first, again=not resume) as workers:
         manner = Manner(sampling, resume, stored.since, workers)
         times = CoreSession().time(named, run, Progress(), manner, all_problems=all_problems)
 
+    _show(times, format_)
+    if times.fault:
+        raise times.fault
+
+
+def _show(times: TimedVersions, format_: str) -> None:
     from workbench.session.times import need_one_model  # what workers need not wait for
     from workbench.views.sheets.time import time_sheet
     from workbench.views.terminal.tables import print_sheet
 
+    for note in times.notes:
+        say(f"note: {note}", err=True)
     need_one_model(times.found, format_)
-    for each in times.found:
-        if each.timings:
-            print_sheet(time_sheet(list(each.timings.values()), times.study.work), format_)
-    if times.fault:
-        raise times.fault
+    for each in filter(None, times.found):
+        print_sheet(time_sheet(list(each.values()), times.study.work), format_)

@@ -14,7 +14,7 @@ import click
 from workbench.commands.options import folded, moved_options, speak_for, version_option
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
-from workbench.exchange.written import write_csv, write_parquet
+from workbench.exchange.written import write_csv, write_json, write_parquet
 from workbench.frames import Filters, TableName, stored
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection, apart
@@ -54,8 +54,8 @@ def _filters(target: str, **given: Unpack[Filters]) -> Filters:
 )
 @click.option(
     "--format",
-    "format_",
-    type=click.Choice(["csv", "parquet"]),
+    "kind",
+    type=click.Choice(["csv", "json", "parquet"]),
     help="Format (default: by the ending of --out, else csv).",
 )
 @click.option(
@@ -68,7 +68,7 @@ def command(
     table: TableName,
     where: Filters,
     metrics: tuple[str, ...],
-    format_: str | None,
+    kind: str | None,
     out: Path | None,
 ) -> None:
     """Export the records as a table for other programs: a row for each value."""
@@ -76,30 +76,28 @@ def command(
         raise UsageError(f"--metric does not apply to {table}", "Leave it out.")
     if where.get("engine") and table == "times":
         raise UsageError("times have no engine", "Leave out --engine.")
-    if format_ is None:
-        format_ = "parquet" if out is not None and out.suffix == ".parquet" else "csv"
+    if kind is None:
+        suffix = out.suffix.lower() if out is not None else ""
+        kind = suffix[1:] if suffix in (".json", ".parquet") else "csv"
     if out is None:
-        speak_for(format_)
-    if format_ == "parquet" and out is None:
+        speak_for(kind)
+    if kind == "parquet" and out is None:
         raise UsageError("Parquet cannot be printed", "Name a file with --out.")
     frames = _some(stored(CoreSession().store, table, metrics or None, **where))
+    as_text = write_json if kind == "json" else write_csv
     if out is None:
-        write_csv(frames, sys.stdout)
+        as_text(frames, sys.stdout)
         return
     # The folder was named by the user, wherever it leads.
     with replacing(out.parent.resolve(), out.name) as stream:
-        if format_ == "parquet":
+        if kind == "parquet":
             rows = write_parquet(frames, stream)
         else:
             text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
-            rows = write_csv(frames, text)
+            rows = as_text(frames, text)
             text.detach()
-    # A name that promises something else (.xlsx, .json) was no reason to write that.
-    kind = "CSV" if format_ == "csv" else "Parquet"
-    if out.suffix.lower() == f".{format_}":
-        say(f"{rows:,} rows written to {out}")
-    else:
-        say(f"{rows:,} rows written to {out}, as {kind}")
+    # A name that promises something else (.xlsx) was no reason to write that.
+    say(f"{rows:,} rows written to {out}, as {kind}")
 
 
 def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

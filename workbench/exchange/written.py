@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from workbench.errors import MissingError
-from workbench.views.text.safe_output import inert
+from workbench.views.text.safe_output import escaped, inert
 from workbench.views.text.tables import safe_text
 
 if TYPE_CHECKING:
@@ -14,23 +14,15 @@ if TYPE_CHECKING:
 
 
 def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
-    """RFC 4180 text, but with Unix line ends and texts that are safe; NaN is an empty cell.
-
-    Returns:
-        The number of rows.
-    """
+    """RFC 4180 text, but with Unix line ends and texts that are safe; the number of rows."""
     rows = 0
     for number, frame in enumerate(frames):
-        shown = frame.assign(**{name: _safe(frame[name]) for name in _texts(frame)})
+        texts = [str(n) for n in frame if frame[n].dtype.name in ("category", "object", "str")]
+        shown = frame.assign(**{name: _safe(frame[name]) for name in texts})
         text = shown.to_csv(index=False, header=number == 0, lineterminator="\n")
         out.write(inert(text))
         rows += len(frame)
     return rows
-
-
-def _texts(frame: pd.DataFrame) -> list[str]:
-    of_text = ("category", "object", "str")
-    return [str(name) for name in frame if frame[name].dtype.name in of_text]
 
 
 def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -45,11 +37,18 @@ def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
     return column.astype(object).map(lambda text: changed.get(text, text))
 
 
-def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
-    """Parquet: a row group for each frame, names as strings, times in UTC to the microsecond.
+def write_json(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
+    """JSON: a list of an object for each row; NaN is null. Returns the number of rows."""
+    texts = (each.to_json(orient="records", lines=True, date_format="iso") for each in frames)
+    rows = 0
+    for rows, line in enumerate((line for text in texts for line in text.splitlines()), 1):
+        out.write(f"{'[' if rows == 1 else ','}\n{escaped(line)}")
+    out.write("\n]\n")
+    return rows
 
-    Returns:
-        The number of rows.
+
+def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
+    """Parquet: a row group for each frame, names as strings, times in UTC; the number of rows.
 
     Raises MissingError: pyarrow is not installed.
     """

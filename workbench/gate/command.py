@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from workbench.disk.writing import replace_file
 from workbench.errors import UsageError
 from workbench.gate import judging as gates
 from workbench.gate import shown as check
+from workbench.gate.claims import Claim, Ruling, rule
 from workbench.gate.judging import Keeping, Past
 from workbench.gate.rules import overall
 from workbench.project import find_project
@@ -42,6 +44,14 @@ if TYPE_CHECKING:
 
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
+
+
+def _factor(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    """``1.2x`` as a number."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*[x×]?\s*", text)
+    if match is None:
+        raise UsageError(f"--at-least {text}: not a factor", "Write it as 1.2x.")
+    return float(match[1])
 
 
 @click.command()
@@ -85,6 +95,24 @@ _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
         help="Name of the runs to keep; one of the same name is replaced (default: their time).",
     ),
 )
+@folded(
+    "claim",
+    Claim,
+    click.option(
+        "--claim",
+        "version",
+        default="",
+        metavar="VERSION",
+        help="Judge a claimed speed-up: accepted, refused or not judged.",
+    ),
+    click.option("--over", default="", metavar="VERSION", help="What --claim is faster than."),
+    click.option(
+        "--at-least", default="1x", metavar="1.2x", callback=_factor, help="By what --claim is."
+    ),
+    click.option(
+        "--again", is_flag=True, help="Verify both of --claim now, in turns where a GPU is."
+    ),
+)
 @selection_options
 @force_option
 @click.option(
@@ -117,6 +145,7 @@ def command(
     against: str,
     baseline: str,
     keeping: Keeping,
+    claim: Claim,
     selection: Selection,
     force: bool,
     timed: bool,
@@ -142,12 +171,18 @@ def command(
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
         raise UsageError("--against and --baseline are separate gates", "Run once for each.")
+    claimed = bool(claim.version or claim.over)
+    if claimed and (versions or all_ or against or baseline):
+        raise UsageError("--claim is judged alone", "Run the command once for each.")
     if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = [_target(each) for each in also]
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)
-    if against:
+    past: Past
+    if claimed:
+        past = rule(session, claim, selection, run)
+    elif against:
         past = gates.against(session, asked, against, run, accept=keeping.accept)
     elif baseline:
         past = gates.beside_baseline(session, asked, baseline, keeping)
@@ -155,7 +190,7 @@ def command(
         past = gates.of_recorded(session, asked, force=force)
     _write_also(past, files)
     if format_ == "table":
-        print_view(check.check_view(past.gates, passed=passed))
+        print_view(check.check_view(past.gates, passed=passed, head=_head(past)))
     else:
         write(_text(past, format_), commands=format_ == "github")
     if not past.gates:
@@ -204,13 +239,18 @@ def _target(text: str) -> tuple[str, Path]:
 
 def _text(past: Past, kind: str) -> str:
     if kind == "json":
-        return dumps(check.check_document(past.gates, past.turns))
+        ruling = past if isinstance(past, Ruling) else None
+        return dumps(check.check_document(past.gates, past.turns, ruling))
     if kind == "markdown":
         steps = [step_markdown(*each, explain(*each)) for each in past.counted]
-        return check.gates_markdown(past.gates, steps)
+        return check.gates_markdown(past.gates, steps, _head(past))
     if kind == "junit":
         return check.junit(past.gates)
     return check.github(past.gates, _below_workspace())
+
+
+def _head(past: Past) -> str:
+    return past.head if isinstance(past, Ruling) else ""
 
 
 def _below_workspace() -> str:

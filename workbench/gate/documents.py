@@ -37,12 +37,26 @@ class MeasuredTurns(Document, frozen=True):
     notices: list[NoticeFacts]
 
 
+class ClaimFacts(Document, frozen=True):
+    """A claimed speed-up; `ratio`, of times, is null where nothing measured it."""
+
+    verdict: Literal["accepted", "refused", "not judged"]
+    version: str
+    over: str
+    at_least: float
+    problem: str
+    device: str
+    ratio: MedianFacts | None
+    in_turns: bool
+
+
 class CheckDocument(Document, frozen=True):
-    """All gates, and what they come to; `measured` where two ran in turns."""
+    """All gates, and what they come to; `measured` where two ran in turns, `claim` of --claim."""
 
     status: Literal["pass", "fail", "inconclusive"]
     gates: list[GateFacts]
     measured: list[MeasuredTurns] | UnsetType = UNSET
+    claim: ClaimFacts | UnsetType = UNSET
 
 
 SHAPES: Mapping[str, tuple[type[Document], ...]] = {"check": (CheckDocument,)}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Unpack
 from workbench.session.workspace import Selection, Workspace
 
 if TYPE_CHECKING:
+    from workbench.engines import RunOptions
+    from workbench.gate.claims import Ruling
     from workbench.gate.rules import Gate
     from workbench.session.api import Chosen
 
@@ -34,3 +36,30 @@ class GateMethods(Workspace):
 
         asked = Asked(targets, Selection(**chosen), rules_of(self, timed=timed))
         return of_recorded(self, asked, force=force).gates
+
+    def judge(
+        self,
+        version: str,
+        over: str,
+        at_least: float = 1.0,
+        run: RunOptions | None = None,
+        *,
+        again: bool = False,
+        **chosen: Unpack[Chosen],
+    ) -> Ruling:
+        """Judge a claimed speed-up: accepted, refused or not judged, with the reasons.
+
+        Args:
+            version: The version that is claimed to be faster.
+            over: The version that it is claimed to be faster than.
+            at_least: The claimed ratio of their times.
+            run: Where and how they run; None: here.
+            again: Verify both now, and time them in turns where a GPU is.
+            chosen: Selects among the recorded profiles.
+
+        Raises:
+            UsageError, DataError, MissingError: as `check`, and as `verify` with `again`.
+        """
+        from workbench.gate.claims import Claim, rule
+
+        return rule(self, Claim(version, over, at_least, again), Selection(**chosen), run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import UNSET
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from workbench import __version__
 from workbench.analysis.times.regression import Turns
-from workbench.gate.documents import CheckDocument, GateFacts, MeasuredTurns
+from workbench.gate.documents import CheckDocument, ClaimFacts, GateFacts, MeasuredTurns
 from workbench.gate.rules import Gate, overall
 from workbench.language import N_, _, ngettext, told
 from workbench.units import count, several
@@ -20,7 +21,10 @@ from workbench.views.shapes import Json, shaped
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text
 from workbench.views.text.escaping import command_data, command_property, inline
 from workbench.views.text.markdown import LIMIT, collapsed
-from workbench.views.text.safe_output import quoted
+from workbench.views.text.safe_output import ascii_minus, quoted
+
+if TYPE_CHECKING:
+    from workbench.gate.claims import Ruling
 
 _TALLY = {
     "pass": N_("{n} passed"),
@@ -51,12 +55,15 @@ def summary(gates: Sequence[Gate]) -> str:
     return _(", ").join(parts) or _("nothing was checked")
 
 
-def check_document(gates: Sequence[Gate], turns: Sequence[Turns] = ()) -> Json:
+def check_document(
+    gates: Sequence[Gate], turns: Sequence[Turns] = (), ruling: Ruling | None = None
+) -> Json:
     """The JSON document; `measured` are the pairs that ran in turns on a GPU, in seconds."""
     return CheckDocument(
         status=overall(gates),
         gates=[shaped(gate, GateFacts, line=gate.line or None) for gate in gates],
         measured=[_measured(each) for each in turns] or UNSET,
+        claim=shaped(ruling, ClaimFacts) if ruling else UNSET,
     ).plain()
 
 
@@ -96,7 +103,7 @@ def _attribute(text: str) -> str:
 
 
 def _xml(text: str) -> str:
-    return quoted(text).translate(_NOT_XML)
+    return ascii_minus(quoted(text)).translate(_NOT_XML)
 
 
 def github(gates: Sequence[Gate], below: str = "") -> str:
@@ -114,14 +121,16 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
     return "\n".join([*lines, summary(gates)]) + "\n"
 
 
-def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = ()) -> str:
+def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = (), head: str = "") -> str:
     """The comment on gates that passed or failed, below what GitHub takes in one.
 
     `steps` are differences as `step_markdown` tells them; those that find no room are counted.
+    `head` stands in place of the common verdict.
     """
     loud = [gate for gate in gates if gate.status != "pass"]
     quiet = [gate for gate in gates if gate.status == "pass"]
-    out = [f"**{_(_VERDICTS[overall(gates)])}**{_(': ')}{summary(gates)}{_('.')}\n"]
+    head = inline(head) or _(_VERDICTS[overall(gates)])
+    out = [f"**{head}**{_(': ')}{summary(gates)}{_('.')}\n"]
     if loud:
         out.append(_gate_table(loud, _GATE_TABLE))
     if quiet:
@@ -154,10 +163,11 @@ def _gate_table(gates: Sequence[Gate], room: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def check_view(gates: Sequence[Gate], *, passed: bool = False) -> RenderableType:
+def check_view(gates: Sequence[Gate], *, passed: bool = False, head: str = "") -> RenderableType:
     """Count passed and failed gates, list the failed by version; the passed if `passed` or few."""
     listed = passed or len(gates) <= _GATES
-    parts: list[RenderableType] = [Text(summary(gates), style=_STYLE[overall(gates)])]
+    first = f"{head}{_(': ')}{summary(gates)}" if head else summary(gates)
+    parts: list[RenderableType] = [Text(first, style=_STYLE[overall(gates)])]
     for status in _WORST_FIRST:
         own = [gate for gate in gates if gate.status == status]
         if not own or (status == "pass" and not listed):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from workbench.errors import UsageError, did_you_mean
+from workbench.errors import UsageError
 from workbench.model import Problem, Record, Timing
 from workbench.project import Project
 from workbench.specs import Version
@@ -49,79 +49,11 @@ class Combination(NamedTuple):
         return self.version.id, self.problem.name
 
 
-class Gap(Record, frozen=True):
-    """The reason for a missing time: refused, not available here, failed, not recorded."""
-
-    kind: Literal["refused", "unavailable", "failed", "missing"]
-    why: str
-
-
-class Plan(Record, frozen=True):
-    """Combinations in the order in which they are measured, and those that are refused."""
-
-    problems: tuple[str, ...]
-    combinations: tuple[Combination, ...]
-    refused: dict[Key, Gap]
-
-    @property
-    def keys(self) -> set[Key]:
-        """Of the combinations that can be measured."""
-        return {each.key for each in self.combinations}
-
-
-def sweep_problems(study: Study, patterns: Sequence[str] = ()) -> list[Problem]:
-    """Return the problems of a sweep, from the least work to the most.
-
-    A pattern (``n*``, ``s1_*``) chooses among the problems marked ``sweep``, a name may be any
-    problem's; no patterns: all of them. Raises UsageError: the study has none, or a pattern matches
-    none.
-    """
-    every = study.problems_for("sweep")
-    if not patterns:
-        study.problem(None, "sweep")  # has the words for a study without any
-    chosen = {} if patterns else {problem.name: problem for problem in every}
-    for pattern in patterns:
-        exact = study.problems.get(pattern)
-        found = [exact] if exact else [p for p in every if fnmatchcase(p.name, pattern)]
-        if not found:
-            raise UsageError(
-                f"no problem of study {study.name} is called `{pattern}`"
-                if not set("*?[") & set(pattern)
-                else f"no sweep problem of study {study.name} matches `{pattern}`",
-                did_you_mean(
-                    pattern,
-                    [p.name for p in every] if set("*?[") & set(pattern) else study.problems,
-                    "problems",
-                ),
-            )
-        chosen |= {problem.name: problem for problem in found}
-    return by_work(study, chosen.values())
-
-
 def by_work(study: Study, problems: Iterable[Problem]) -> list[Problem]:
     """Problems from the least work to the most: by operations, then bytes, then name."""
     return sorted(
         problems, key=lambda p: (study.flops(p), study.bytes(p), natural_key(p.name), p.name)
     )
-
-
-def plan(study: Study, versions: Sequence[Version], problems: Sequence[Problem]) -> Plan:
-    """Return every version at every problem, problem by problem.
-
-    Versions on one problem share its inputs and reference, and an interrupted sweep then has whole
-    columns.
-    """
-    combinations = []
-    refused: dict[Key, Gap] = {}
-    for problem in problems:
-        for version in versions:
-            try:
-                combinations.append(Combination.of(study, version, problem))
-            except UnableError:
-                why = version.requires_why or f"it requires {version.requires}"
-                refused[version.id, problem.name] = Gap(kind="refused", why=why)
-    names = tuple(problem.name for problem in problems)
-    return Plan(problems=names, combinations=tuple(combinations), refused=refused)
 
 
 def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[Combination]:
@@ -131,33 +63,42 @@ def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[C
         UsageError: an unknown problem, or the study has none of that use.
         UnableError: the version can do none of them, and why not.
     """
-    if name is not None:
-        return [Combination.of(study, version, study.problem(name))]
-    able = []
-    refused: UnableError | None = None
-    for problem in study.problems_for(use):
-        try:
-            able.append(Combination.of(study, version, problem))
-        except UnableError as error:
-            refused = error
-    if refused is not None and not able:
-        raise refused
-    if not able:
-        study.problem(None, use)  # has the words for a study without any
-    return able
+    every = study.problems_for(use) if name is None else []
+    return _able(study, version, every or [study.problem(name, use)])
 
 
 def to_time(study: Study, version: Version, name: str | None, every: bool) -> list[Combination]:
-    """A version on the problems to time: one, or all to profile or sweep; raises as `chosen`."""
-    if not every:
+    """A version on the problems to time; raises as `chosen`.
+
+    `name` is one problem, or ``n4096,s1_*``: names of any, and patterns of those to profile or
+    sweep. `every`: all of these; neither: the first to profile.
+    """
+    timed = [each for use in _TIMED for each in study.problems_for(use)]
+    if every and timed:
+        return _able(study, version, timed)
+    if name is None or not set("*?[,") & set(name):
         return chosen(study, version, name, "profile")[:1]
-    found = {
-        each.key: each
-        for use in _TIMED
-        if study.problems_for(use)
-        for each in chosen(study, version, None, use)
-    }
-    return list(found.values()) or chosen(study, version, None, "profile")[:1]
+    found: list[Problem] = []
+    for pattern in name.split(","):
+        found += [each for each in timed if fnmatchcase(each.name, pattern)] or [
+            study.problem(pattern)
+        ]
+    return _able(study, version, found)
+
+
+def _able(study: Study, version: Version, problems: Sequence[Problem]) -> list[Combination]:
+    able: dict[Key, Combination] = {}
+    refused: UnableError | None = None
+    for problem in problems:
+        try:
+            each = Combination.of(study, version, problem)
+        except UnableError as error:
+            refused = error
+        else:
+            able[each.key] = each
+    if refused is not None and not able:
+        raise refused
+    return list(able.values())
 
 
 class Recorded(Record, frozen=True):

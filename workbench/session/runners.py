@@ -201,7 +201,6 @@ class VersionRuns:
         task: Task[R],
         pieces: Sequence[Combination],
         tell: Callable[[Combination, R], None],
-        failed: Callable[[Combination, WorkbenchError, bool], None] = lambda *_: None,
     ) -> None:
         """Have pieces done; the error of each is kept.
 
@@ -210,7 +209,6 @@ class VersionRuns:
             task: What is done.
             pieces: Versions on problems.
             tell: Called with each result as it comes.
-            failed: Called with each error, and whether the version is passed over for it.
 
         Raises MissingError: nothing can run there.
         """
@@ -220,9 +218,7 @@ class VersionRuns:
                 self.failures.passed(task.label(piece))
                 tell(piece, found)
                 return
-            over = self.failures.pass_over(piece.version, found)
-            failed(piece, found, over)
-            if not over:
+            if not self.failures.pass_over(piece.version, found):
                 self.failures.add(task.label(piece), found)
 
         if pieces:

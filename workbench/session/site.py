@@ -44,6 +44,7 @@ from workbench.views.html.page import (
     step_page,
     version_page,
 )
+from workbench.views.html.site import Writing as Writing
 
 if TYPE_CHECKING:
     from workbench.session.targets import Target

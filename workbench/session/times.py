@@ -7,8 +7,9 @@ of what is found is of one model of GPU. What is stored of the same sources need
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,30 +19,24 @@ from workbench.engines.host.job import TimeOptions
 from workbench.engines.host.worker_pool import Crew
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.measure.experiment import SILENT, Display
-from workbench.measure.plan import Combination, Gap, Key, by_work, recorded, to_time
+from workbench.measure.plan import Combination, Key, by_work, recorded, to_time
 from workbench.model import Timing
 from workbench.project import Project
 from workbench.session.runners import NAME_ANOTHER, Here, Runner, Task, Tell, VersionRuns
 from workbench.session.targets import Named
 from workbench.session.workspace import Manner
-from workbench.store import Store
-from workbench.study.folder import Study
+from workbench.store import Store, means_device
+from workbench.study.folder import SeenStudy, Study
 from workbench.units import several
 
 
-class Timed(NamedTuple):
-    """Results of a plan on one model of GPU: times, and reasons for missing ones."""
-
-    timings: dict[Key, Timing]
-    gaps: dict[Key, Gap]
-
-
 class TimedVersions(NamedTuple):
-    """Versions that were timed: an entry for each model of GPU."""
+    """Versions that were timed: an entry of `found` for each model of GPU."""
 
     study: Study
-    found: list[Timed]
+    found: list[dict[Key, Timing]]
     fault: WorkbenchError | None = None
+    notes: tuple[str, ...] = ()
 
 
 class TimeTask(Task[Timing], frozen=True, kw_only=True):
@@ -102,18 +97,13 @@ def time(
     picked, alone = named.pick(project), not all_problems
     runs = VersionRuns(named, picked, run, display, alone=alone, workers=manner.workers)
     combinations = _to_time(runs, all_problems)
-
-    def go_on(begin: str) -> str:
-        other = "" if manner.resume else f", --since {begin} in the place of --again"
-        return f" the same command{other}"
-
-    found = measure(runs, combinations, manner, go_on)
+    found = _measure(runs, combinations, manner)
     names = dict.fromkeys(each.problem.name for each in combinations)
     keys = [(version.id, name) for version in runs.versions for name in names]
     fault = runs.failures.ended()
-    if fault is None and not any(each.timings for each in found):
+    if fault is None and not any(found):
         fault = MissingError("nothing was timed", NAME_ANOTHER)
-    ordered = [Timed({k: t[k] for k in keys if k in t}, gaps) for t, gaps in found]
+    ordered = [{key: each[key] for key in keys if key in each} for each in found]
     return TimedVersions(runs.study, ordered, fault)
 
 
@@ -131,16 +121,61 @@ def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:
     return sorted(able, key=lambda each: order.index(each.problem.name))
 
 
-def measure(
-    runs: VersionRuns,
-    combinations: Sequence[Combination],
-    manner: Manner,
-    go_on: Callable[[str], str],
-) -> list[Timed]:
+def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
+    """Stored times of versions, on the device that is named (``sgemm@h200``) or the newest one.
+
+    Without a problem (or ``n4096,s1_*``), all that are stored, from the least work to the most.
+
+    Raises:
+        UsageError: no such version, or two devices.
+        MissingError: nothing is stored of them there.
+        DataError: a stored file is damaged.
+    """
+    texts, devices = zip(
+        *(each.partition("@")[::2] for each in named.versions or ("",)), strict=True
+    )
+    named = Named.of(project, replace(named, versions=tuple(filter(None, texts))))
+    _, study, versions = named.pick(project, run=False)
+    places, patterns = {*filter(None, devices)}, (named.problem or "*").split(",")
+    if len(places) > 1:
+        raise UsageError(f"several devices: {', '.join(sorted(places))}", "Name one of them.")
+    ids = [version.id for version in versions]
+    every = [
+        each
+        for each in Store.of(project).timings(study=study.name)
+        if each.cache == cache
+        and each.version in ids
+        and any(fnmatchcase(each.problem, pattern) for pattern in patterns)
+    ]
+    wanted = next(iter(places), project.default_device)
+    on = [each for each in every if means_device(wanted or "", each.device.slug)]
+    if not on and every and not places:
+        newest = max(every, key=lambda each: each.captured).device.slug
+        on = [each for each in every if each.device.slug == newest]
+    if not on:
+        known = ", ".join(dict.fromkeys(each.device.name for each in every))
+        raise MissingError(
+            f"none of these times of {study.name} is recorded",
+            f"Recorded devices: {known}."
+            if known
+            else f"`workbench time {study.name} --all-problems` records them, on a GPU.",
+        )
+    found = recorded(project, study, [(t.version, t.problem) for t in on], on[0].device.slug, cache)
+    on.sort(key=lambda each: (ids.index(each.version), each.flops, each.bytes))
+    keys = [(t.version, t.problem) for t in on]
+    times = {key: found.current[key] for key in keys if key in found.current}
+    notes = study.remarks if isinstance(study, SeenStudy) else ()
+    if older := len(keys) - len(times):
+        notes += (f"{several(older, 'stored time')} of older sources left out",)
+    return TimedVersions(study, [times], notes=notes)
+
+
+def _measure(
+    runs: VersionRuns, combinations: Sequence[Combination], manner: Manner
+) -> list[dict[Key, Timing]]:
     """Time combinations, or take them from the store; an entry for each model of GPU.
 
-    `combinations` are in the order of measuring. `go_on` gives the words behind "go on with" for an
-    interruption, from the time at which this began.
+    `combinations` are in the order of measuring.
 
     Raises:
         MissingError: there is no GPU to run on.
@@ -148,49 +183,43 @@ def measure(
     """
     begin = now()
     task = TimeTask(run=runs.options, sampling=manner.sampling)
-    out: list[Timed] = []
+    out: list[dict[Key, Timing]] = []
     for runner in runs.runners(task):
         times = _stored(runs, runner, combinations, manner) if manner.resume else {}
         known = {key for each in times.values() for key in each}
         todo = [each for each in combinations if each.key not in known]
         try:
-            gaps = _timed(runs, runner, task, todo, times)
+            _time(runs, runner, task, todo, times)
         except (KeyboardInterrupt, SystemExit):
             if manner.workers is not None:
                 manner.workers.end()  # and so keep what they have, before that is counted
             if isinstance(runner, Here):
                 done = sum(map(len, times.values()))
+                other = "" if manner.resume else f", --since {begin} in the place of --again"
                 runs.display.say(
                     f"{done} of {len(combinations)} combinations are measured and "
-                    f"kept; go on with{go_on(begin)}"
+                    f"kept; go on with the same command{other}"
                 )
             raise
-        out += [Timed(each, gaps) for each in times.values() if each] or [Timed({}, gaps)]
+        out += [each for each in times.values() if each]
     return out
 
 
-def _timed(
+def _time(
     runs: VersionRuns,
     runner: Runner,
     task: TimeTask,
     todo: Sequence[Combination],
     times: dict[str, dict[Key, Timing]],
-) -> dict[Key, Gap]:
-    """Add the times of combinations, by device; why others are missing."""
-    gaps: dict[Key, Gap] = {}
-    counts = itertools.count(1)
+) -> None:
+    """Add the times of combinations, by device."""
+    places = itertools.count(1)
 
     def tell(piece: Combination, timing: Timing) -> None:
         times.setdefault(timing.device.slug, {})[piece.key] = timing
-        runs.say_timing(timing, next(counts), len(todo))
+        runs.say_timing(timing, next(places), len(todo))
 
-    def failed(piece: Combination, error: WorkbenchError, over: bool) -> None:
-        next(counts)
-        kind: Literal["unavailable", "failed"] = "unavailable" if over else "failed"
-        gaps[piece.key] = Gap(kind=kind, why=error.message.splitlines()[0])
-
-    runs.carry_out(runner, task, todo, tell, failed)
-    return gaps
+    runs.carry_out(runner, task, todo, tell)
 
 
 def _stored(
@@ -221,7 +250,7 @@ def _stored(
     return {device: dict(each.current) for device, each in every.items()}
 
 
-def need_one_model(found: Sequence[Timed], format_: str) -> None:
+def need_one_model(found: Sequence[dict[Key, Timing]], format_: str) -> None:
     """Refuse to print two documents where one is read.
 
     Raises UsageError: times of several models of GPU, and a format that others read.

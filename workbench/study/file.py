@@ -159,8 +159,10 @@ class StudyFile:
         return value if isinstance(value, str) else ""
 
     @_judged
-    def text(self, name: str) -> str:
-        """A string that must be there and not be blank."""
+    def text(self, name: str, *, optional: bool = False) -> str:
+        """A string that must not be blank, nor missing where it is not `optional`."""
+        if optional and name not in self._names:
+            return ""
         value = self._required(name)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"`{name}` must be a sentence, not {value!r}")

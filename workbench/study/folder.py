@@ -93,7 +93,7 @@ class Study:
         self._file = StudyFile(self.folder / "study.py", f"kernels/{name}/study.py")
         self.title: str = self._file.text("title")
         self.tolerance: float = self._file.tolerance()
-        self.tolerance_why: str = self._file.text("tolerance_why")
+        self.tolerance_why: str = self._file.text("tolerance_why", optional=True)
         self.input_names: tuple[str, ...] = self._file.names("input_names")
         self.problems: dict[str, Problem] = self._file.problems()
         self._file.check_functions()

@@ -618,12 +618,6 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         keys.fail("launch", "no [[launch]]", "Add one: kernel, grid, block and args.")
     if wrong := refusal(said.flags):
         keys.fail("flags", *wrong)
-    if said.tolerance is not None and not said.tolerance_why.strip():
-        keys.fail(
-            "tolerance",
-            "`tolerance` without `tolerance_why`",
-            "Say why this version may be less exact than the study's tolerance.",
-        )
     taken: set[str] = set()
     filled: set[str] = set()
     defines = {name: read_define(keys, name, value) for name, value in said.defines.items()}
@@ -648,7 +642,9 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
         flags=said.flags,
         arch_specific=said.arch_specific,
         image=said.image,
-        requires=said.requires.strip(),
+        requires=said.requires.strip()
+        if isinstance(said.requires, str)
+        else " and ".join(f"({each})" for each in said.requires),
         requires_why=said.requires_why.strip(),
         tolerance=said.tolerance,
         tolerance_why=said.tolerance_why.strip(),

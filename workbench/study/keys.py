@@ -196,7 +196,7 @@ class VersionTable(Table, frozen=True):
     flags: tuple[str, ...] = ()
     arch_specific: bool = False
     image: str = ""
-    requires: str = ""
+    requires: str | tuple[str, ...] = ""
     requires_why: str = ""
     tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
     tolerance_why: str = ""

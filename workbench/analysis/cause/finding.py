@@ -201,9 +201,8 @@ def changed_most(comparison: Comparison) -> KernelChange | None:
     whole = comparison["duration"].delta
     if comparison.partial or len(kernels) < 2 or one is None or not one.moved or whole is None:
         return None
-    moved = abs(one.change_s or 0.0) * (1 if one.rounds else min(one.samples))
     own = abs(growth(one.old_s, one.new_s) or 0.0)
-    mostly = moved >= _MOSTLY * abs(whole)
+    mostly = abs(one.in_all_s) >= _MOSTLY * abs(whole)
     return one if own >= (_STALL if mostly else _MUCH) else None
 
 
@@ -503,6 +502,10 @@ def _steps(attribution: Attribution, new: Profile) -> tuple[int, ...]:
     return tuple(found[:_STEPS])
 
 
+#: Bank conflicts; where addresses alone make this part of all wavefronts more, they hold warps up.
+_CONFLICTS, _MANY = "shared_bank_conflicts", 0.25
+
+
 def _count(
     comparison: Comparison,
     wait: Hypothesis,
@@ -512,15 +515,19 @@ def _count(
     """The count that rose (or fell) with a wait at the same hunks, the one that moved most.
 
     What spilled went with the wait for it wherever both are: the compiler put it there. Where
-    neither is in a hunk, that is what moved by half.
+    neither is in a hunk, that is what moved by half. Bank conflicts come last, where they are many.
     """
+    names = [name for name in WAITS if wait.counter in WAITS[name]]
+    excess, all_of = comparison["shared_wavefronts_excess"], comparison["shared_wavefronts"]
+    if abs(excess.delta or 0.0) >= _MANY * max(all_of.old or 0.0, all_of.new or 0.0):
+        names += [_CONFLICTS] if "shared_wavefronts" in names else []
     along = [
         delta
-        for delta in (comparison[name] for name in WAITS if wait.counter in WAITS[name])
+        for delta in map(comparison.__getitem__, names)
         if delta.moved and delta.delta is not None and delta.delta * wait.effect > 0
     ]
     along = [d for d in along if _ratio(d) >= _ALONG * abs(wait.effect)]
-    along.sort(key=lambda d: -_ratio(d))
+    along.sort(key=lambda d: (d.id == _CONFLICTS, -_ratio(d)))
     for delta in along:
         found = place(delta, "count")
         nowhere = not hunks and found.link in ("source unknown", "elsewhere")

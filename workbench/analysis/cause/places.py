@@ -37,6 +37,7 @@ _LINES = {
     "global_load_requests": ("load_tags", "load_sectors"),
     "global_store_requests": ("store_tags", "store_sectors"),
     "shared_accesses": ("shared_wavefronts",),
+    "shared_bank_conflicts": ("shared_wavefronts_excess",),
     "global_load_sectors": ("load_sectors",),
     "global_store_sectors": ("store_sectors",),
     "global_atomics": ("atomics",),

@@ -577,7 +577,10 @@ def _short_grid(
             "{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
         ).format(waves=waves, what=what, part=part)
         return Limit("grid", words, part, others, ("waves",))
-    words = _("an uneven tail: SMs are active {part:.0f}% of the time").format(part=part)
+    text = _("an uneven tail: SMs are active {part:.0f}% of the time")
+    if waves is not None and waves < 1:
+        text = _("{blocks} on {sms} SMs, below a wave: they are active {part:.0f}% of the time")
+    words = text.format(part=part, blocks=several(blocks, "block"), sms=sms)
     return Limit("grid", words, part, others, ("tail",))
 
 

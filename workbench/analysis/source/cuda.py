@@ -83,17 +83,14 @@ class _Walk:
         inside = node.type in _BLOCKS
         for child in reversed(node.children):
             own = inside and child.is_named
-            self.stack.append((child, own or child.type in _LISTS or _is_statement(child.type)))
+            statement = child.type.endswith("_statement") and child.type != "init_statement"
+            self.stack.append((child, own or child.type in _LISTS or statement))
 
     def _close(self) -> None:
         """End the piece that is open; its statement may go on behind a nested one."""
         piece, self.rows[-1] = self.rows[-1], None
         if piece is not None:
             self.found.append(piece)
-
-
-def _is_statement(kind: str) -> bool:
-    return kind.endswith("_statement") and kind != "init_statement"
 
 
 # --- The walk ----------------------------------------------------------------------------------

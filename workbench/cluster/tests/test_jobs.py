@@ -91,10 +91,10 @@ def test_times_come_back_from_jobs_and_are_taken_from_the_store_then(
 
 
 def test_a_sweep_by_jobs_is_the_sweep(cli: Cli) -> None:
-    sweep = ("sweep", "--problem", "n1000", "--limit", "0.1", "--format", "json")
+    sweep = ("time", "double:n1000", "--limit", "0.1", "--format", "json")
     code, out, err = cli(*sweep, "--on", "slurm")
     assert code == 0, err
-    code, recorded, _ = cli("sweep", "--problem", "n1000", "--recorded", "--format", "json")
+    code, recorded, _ = cli("time", "double:n1000", "--recorded", "--format", "json")
     assert code == 0 and json.loads(recorded) == json.loads(out)
 
 

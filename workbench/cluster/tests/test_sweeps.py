@@ -23,6 +23,7 @@ from workbench.store import Store
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 QUICK = ("--limit", "0.1")
+EVERY = ("--all-problems", "--resume")
 Collected = Callable[[], dict[str, list[dict[str, Any]]]]
 SIZES = tuple(range(1000, 2000, 100))
 
@@ -50,7 +51,7 @@ def keys(desk: Desk) -> list[tuple[str, str]]:
 def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: Collected) -> None:
     desk.study(5, SIZES, pause=0.02)
     desk.settings(cap=4, per_job=3)
-    sweep = desk.start("sweep", "--on", "slurm", *QUICK)
+    sweep = desk.start("time", "--all", *EVERY, "--on", "slurm", *QUICK)
     most = 0
 
     def running() -> list[dict[str, str]]:
@@ -94,7 +95,7 @@ def test_sixty_combinations_through_all_that_may_happen(desk: Desk, collected: C
     _isolated(done)
     assert not list(desk.root.glob("profiles/**/.workbench-*")), "half written files are left"
     length = len(desk.book.read_text())
-    code, again, err = desk.run("sweep", "--on", "slurm", *QUICK)
+    code, again, err = desk.run("time", "--all", *EVERY, "--on", "slurm", *QUICK)
     assert code == 0 and "60 of 60 are taken from the store" in err and "Slurm's array" not in err
     assert len(desk.book.read_text()) == length, "something ran again"
     assert again == out
@@ -136,7 +137,7 @@ def _isolated(done: list[dict[str, Any]]) -> None:
 def test_ctrl_c_leaves_the_jobs_and_the_same_command_comes_back(desk: Desk) -> None:
     desk.study(1, (1000, 1100))
     desk.settings(cap=1)
-    sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
+    sweep = desk.start("time", "v0", *EVERY, "--on", "slurm", *QUICK)
     until(lambda: bool(desk.rows("RUNNING")), 60)
     sweep.send_signal(signal.SIGINT)
     _, err = sweep.communicate(timeout=30)
@@ -144,16 +145,18 @@ def test_ctrl_c_leaves_the_jobs_and_the_same_command_comes_back(desk: Desk) -> N
     assert desk.rows("RUNNING,PENDING")
     code, out, err = desk.run("jobs", "--format", "json")
     (jobs,) = json.loads(out)["jobs"]
-    assert code == 0 and jobs["words"].startswith("workbench sweep v0 --on slurm")
+    assert code == 0 and jobs["words"].startswith(
+        "workbench time v0 --all-problems --resume --on slurm"
+    )
     assert jobs["queued"] + jobs["running"] + jobs["done"] == 2 and jobs["failed"] == 0
-    code, out, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    code, out, err = desk.run("time", "v0", *EVERY, "--on", "slurm", *QUICK)
     assert code == 0 and f"joining {jobs['name']}" in err and "Slurm's array" not in err, err
     assert len(desk.measured()) == len(keys(desk)) == 2
 
 
 def test_jobs_that_are_cancelled_are_gone(desk: Desk) -> None:
     desk.study(1, (1000, 1100), pause=30.0)
-    sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
+    sweep = desk.start("time", "v0", *EVERY, "--on", "slurm", *QUICK)
     until(lambda: len(desk.rows("RUNNING")) == 2, 60)
     sweep.send_signal(signal.SIGINT)
     sweep.communicate(timeout=30)
@@ -168,7 +171,7 @@ def test_a_node_without_its_gpu_is_named_and_its_work_goes_to_others(desk: Desk)
     # Three jobs of seconds: one more than the other node has GPUs for.
     desk.study(1, (1000, 1100, 1200), pause=0.3)
     (desk.root.parent / "broken.node1").touch()
-    code, _, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    code, _, err = desk.run("time", "v0", *EVERY, "--on", "slurm", *QUICK)
     assert code == 0, err
     assert "node node1 failed: no NVIDIA GPU can be used here" in err
     assert err.count("node node1 failed") == 1 and len(keys(desk)) == 3
@@ -179,7 +182,7 @@ def test_times_have_their_node_for_themselves_and_verifying_does_not(
 ) -> None:
     desk.study(1, (1000, 1100, 1200, 1300))
     desk.settings(exclusive=True)
-    code, _, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    code, _, err = desk.run("time", "v0", *EVERY, "--on", "slurm", *QUICK)
     assert code == 0, err
     spans: dict[str, list[tuple[float, float]]] = {}
     for each in collected()["done"]:
@@ -199,7 +202,7 @@ def test_without_accounting_a_killed_job_is_noticed_all_the_same() -> None:
         desk = Desk(Path(folder) / "project", cluster)
         desk.book.touch()
         desk.study(1, (1000,), pause=0.5)
-        sweep = desk.start("sweep", "v0", "--on", "slurm", *QUICK)
+        sweep = desk.start("time", "v0", *EVERY, "--on", "slurm", *QUICK)
         until(lambda: any(desk.kill(row) for row in desk.rows("RUNNING")), 60)
         _, err = sweep.communicate(timeout=100)
         assert sweep.returncode == 0, err
@@ -251,6 +254,6 @@ def test_a_refused_array_says_why(desk: Desk) -> None:
     desk.study(1, (1000,))
     path = desk.root / "workbench.toml"
     path.write_text(path.read_text().replace('"gpus"', '"nowhere"'))
-    code, _, err = desk.run("sweep", "v0", "--on", "slurm", *QUICK)
+    code, _, err = desk.run("time", "v0", *EVERY, "--on", "slurm", *QUICK)
     assert code == 3 and "Slurm refused the jobs" in err and "nvalid partition" in err, err
     assert not list(desk.root.glob(".workbench/jobs/*/order.json"))

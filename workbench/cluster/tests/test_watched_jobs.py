@@ -369,7 +369,7 @@ def test_no_program_of_the_working_folder_is_slurms(
 def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.cluster.slurm.program", lambda _name: None)
     for words in (
-        ("sweep", "--problem", "n1000"),
+        ("time", "--all", "--problem", "n1000"),
         ("time", "v0"),
         ("verify", "v0"),
         ("profile", "v0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -51,7 +52,7 @@ def test_parquet_holds_the_frame(store: Store, table: str) -> None:
     pytest.importorskip("pyarrow")
     said = run(table, "--out", "x.parquet")
     back = pd.read_parquet("x.parquet")
-    assert said == f"{len(back):,} rows written to x.parquet\n" and len(back)
+    assert said == f"{len(back):,} rows written to x.parquet, as parquet\n" and len(back)
     assert_frame_equal(back, plain(whole(store, table)), check_dtype=False)
     kinds = {name: back[name].dtype.kind for name in back}
     assert {kinds[name] for name in ("launch", "n") if name in kinds} == {"i"}
@@ -69,8 +70,10 @@ def test_csv_holds_the_frame(store: Store, table: str) -> None:
     )
     assert len(back)
     assert_frame_equal(back, same)
-    assert run(table, "--out", "x.csv").endswith(" rows written to x.csv\n")
-    assert run(table, "--out", "x.xlsx").endswith(" rows written to x.xlsx, as CSV\n")
+    assert run(table, "--out", "x.csv").endswith(" rows written to x.csv, as csv\n")
+    assert run(table, "--out", "x.json") == f"{len(back):,} rows written to x.json, as json\n"
+    assert [set(row) for row in json.loads(Path("x.json").read_text())] == [set(back)] * len(back)
+    assert run(table, "--out", "x.xlsx").endswith(" rows written to x.xlsx, as csv\n")
     assert Path("x.csv").read_text() == text
 
 

@@ -324,14 +324,8 @@ def test_the_merge_base_is_what_it_is_compared_with(runner: Runner) -> None:
     runner.job()
     (call,) = calls(runner)
     base = runner.github["base"]
-    assert call[:5] == [
-        "check",
-        "--study=sgemm",
-        "--problem=n4",
-        "--engine=emulator",
-        f"--against={base}",
-    ]
-    assert call[-4:] == ["--", "v1", "v2", "v3"]
+    assert call[:3] == ["check", "--engine=emulator", f"--against={base}"]
+    assert call[-4:] == ["--", "sgemm/v1:n4", "sgemm/v2:n4", "sgemm/v3:n4"]
 
 
 @pytest.mark.slow
@@ -377,8 +371,8 @@ def test_what_is_written_into_an_input_is_a_word_and_no_command(
     runner.run("Judge")
     assert not list(runner.workspace.glob("**/pwned"))
     words = calls(runner)[-1]
-    assert words[words.index("--") + 1 :] == HOSTILE.split()
-    assert {f"--{name}={HOSTILE}" for name in names} <= set(words)
+    assert words[words.index("--") + 1 :] == [f"{HOSTILE}/{word}" for word in HOSTILE.split()]
+    assert {f"--{name}={HOSTILE}" for name in names[2:]} <= set(words)
 
 
 @pytest.mark.slow

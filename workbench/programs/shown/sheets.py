@@ -385,11 +385,11 @@ def _number_of(rows: Sequence[WorkChange], word: str) -> str:
 
 
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
-    """The two, why they are compared by force, and what is said of them first."""
-    lines = [f"@{difference.old.name} → @{difference.new.name}"]
+    """Why the two are compared by force, what is said of them first, and their names."""
     forced = _("not comparable, compared by force: {reason}")
-    lines += [forced.format(reason=reason) for reason in difference.reasons]
-    return (*lines, *program_words(difference), "")
+    lines = [forced.format(reason=reason) for reason in difference.reasons]
+    names = f"@{difference.old.name} → @{difference.new.name}"
+    return (*lines, *program_words(difference), names, "")
 
 
 def row_names(difference: ProgramDifference) -> list[str]:

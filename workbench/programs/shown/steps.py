@@ -23,6 +23,7 @@ from workbench.views.shapes import dumps
 from workbench.views.terminal.console import (
     DIM,
     HEAD,
+    Figures,
     Text,
     grid,
     notes_block,
@@ -49,7 +50,7 @@ def kernel_step_view(
     name = told_names(difference)[difference.rows.index(step.row)]
     words = step_words(step, difference)
     head = Text(name, style=HEAD).append(f"  {words.program}", style="not bold")
-    parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations)]
+    parts: list[RenderableType] = [Text(), head, *_class_rows(words.configurations, width)]
     if step.comparison is None or step.story is None:
         return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
     old, new = step.near.old, step.near.new
@@ -72,13 +73,12 @@ def kernel_step_view(
     return Group(*parts)
 
 
-def _class_rows(rows: Sequence[ClassRow]) -> list[RenderableType]:
-    table = grid("l", "r", "r", "r")
-    for row in rows:
-        if row.before:
-            table.add_row(f"  {row.words}", *row[1:], style=DIM)
+def _class_rows(rows: Sequence[ClassRow], width: int) -> list[RenderableType]:
+    table = Figures("Lnnn", width, longest=width)
+    for row in filter(lambda row: row.before, rows):
+        table.add(*(Text(cell, style=DIM) for cell in (f"  {row.words}", *row[1:])))
     alone = [Text(f"  {row.words}", style=DIM) for row in rows if not row.before]
-    return [table, *alone] if table.row_count else [*alone]
+    return [table.table(), *alone] if len(alone) < len(rows) else [*alone]
 
 
 def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:

@@ -61,7 +61,7 @@ def test_two_programs_are_told_by_edits_lines_and_counters(shelf: Shelf, cli: Cl
     code, out, _ = cli("diff", "@v0", "@v1")
     assert code == 0 and not _TIMES.search(out) and out.count("does not time") == 1
     for words in (
-        *("transpose_naive → by_tiles", "4,608 → 1,024 (−77.8%)", "Global store efficiency"),
+        *("transpose_naive → by_tiles", "4,608 → 1,024 (-77.8%)", "Global store efficiency"),
         *("Sectors per global store fell 32.0 → 4.00", "lines 9 → 10–13", "all of it"),
         *("2,304 → 3,840 instructions in the program, 1 launch",),
     ):

@@ -50,7 +50,7 @@ def bare(text: str) -> str:
 
 def claims(diff: ProgramDiff) -> list[str]:
     """Every line of prose on the terminal, of the programs and of each kernel."""
-    out = list(difference_sheet(diff.difference).title[1:])
+    out = list(difference_sheet(diff.difference).title[:-2])
     for step in diff.steps():
         text = render(kernel_step_view(step, diff.difference, width=WIDE), WIDE)
         # Of the first line the name is another one everywhere.

@@ -65,6 +65,12 @@ class _Manifest(Record, frozen=True):
     ended: bool = True  # False: of a run that was killed
 
 
+class Writing:
+    """How many pages this process has written of those that it has planned."""
+
+    done = planned = 0
+
+
 class Site:
     """The generated site in one folder; use as a context manager.
 
@@ -202,7 +208,8 @@ class Site:
         seen: set[str] = set()
         first: list[list[Page]] = []
         groups: list[list[Page]] = []
-        unchanged = written = 0
+        unchanged = 0
+        Writing.done = Writing.planned = 0
         for page in pages:
             seen.add(page.path)
             if self.current(page) is not None:
@@ -214,6 +221,7 @@ class Site:
             else:
                 groups.append([page])
         groups = [*first, *groups]
+        Writing.planned = sum(map(len, groups))
         self._intend(page for group in groups for page in group)
         if groups:
             from workbench.views.html.pool import rendered  # processes: slow to load
@@ -221,14 +229,14 @@ class Site:
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
-                written += 1
+                Writing.done += 1
             if time.monotonic() > self._saved + _SAVE_EVERY_S:
                 self._save(ended=False)
         self._owned = None
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)
-        return PageCount(written=written, unchanged=unchanged, removed=len(gone))
+        return PageCount(written=Writing.done, unchanged=unchanged, removed=len(gone))
 
     def _intend(self, pages: Iterable[Page]) -> None:
         """Note what is going to be written, by a key that no page has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from workbench.language import N_, _
 from workbench.model import Estimate, Timing
@@ -11,8 +11,6 @@ from workbench.units import count, factor, quantity, span, symbol, when
 from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import TimeDocument, TimedVersion
 from workbench.views.sheets import Sheet, noted
-
-_Timed = TypeVar("_Timed", bound=TimedVersion)
 
 _METHODS = {N_("events"): N_("CUDA events"), N_("graph"): N_("CUDA graph replay")}
 
@@ -95,6 +93,22 @@ def flat(timing: Timing) -> dict[str, Any]:
     }
 
 
+def _fastest(timings: Sequence[Timing]) -> list[str]:
+    """The fastest version of each problem, where there are several of both."""
+    best: dict[str, Timing] = {}
+    for each in timings:
+        held = best.setdefault(each.problem, each)
+        best[each.problem] = min(held, each, key=lambda timing: timing.time.value)
+    if len(best) < 2 or len({each.version for each in timings}) < 2:
+        return []
+    won: dict[str, list[str]] = {}
+    for problem, each in best.items():
+        won.setdefault(each.version, []).append(problem)
+    where = _("{version} on {where}")
+    parts = [where.format(version=v, where=_(", ").join(names)) for v, names in won.items()]
+    return [_("fastest: {versions}").format(versions=_("; ").join(parts))]
+
+
 def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
     """The table of ``workbench time``; what all rows share stands in its title.
 
@@ -113,6 +127,7 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
             _("first launch: loading the code and running it once; no part of the median.")
         )
     baselines = {timing.baseline for timing in timings if timing.baseline}
+    notes += _fastest([each for each in timings if each.version not in baselines])
     same = len({_how(timing) for timing in timings}) == 1
     how = ""
     if same:
@@ -135,20 +150,18 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
         extra=("samples", "how", "first launch"),
         raw=tuple(flat(timing) for timing in timings),
         document=TimeDocument(
-            study=first.study, times=[timed(timing, TimedVersion) for timing in timings]
+            study=first.study, times=[_timed(timing) for timing in timings]
         ).plain(),
         notes=tuple(notes),
     )
 
 
-def timed(timing: Timing, shape: type[_Timed], **other: object) -> _Timed:
-    """One timing as the JSON of `time` shows it, or `sweep`, with what that says of it besides."""
+def _timed(timing: Timing) -> TimedVersion:
     return shaped(
         timing,
-        shape,
+        TimedVersion,
         device=timing.device.name,
         seconds=timing.time,
         baseline=timing.baseline or None,
         baseline_seconds=timing.baseline_time,
-        **other,
     )

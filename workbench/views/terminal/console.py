@@ -27,7 +27,7 @@ from rich.table import Table
 from workbench.language import _, told
 from workbench.model import Profile
 from workbench.units import beside, quantity, when
-from workbench.views.text.safe_output import block, inert, name_parts, visible
+from workbench.views.text.safe_output import block, for_stream, inert, name_parts, visible
 
 #: Wider rows are hard to read: only tables of many columns take more.
 MOST = 110
@@ -118,7 +118,7 @@ def print_view(view: RenderableType, *, whole: bool = False) -> None:
     """
     console = _plain(width=None if whole else width())
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    text = _text(console, view).encode(encoding, "replace").decode(encoding)
+    text = for_stream(_text(console, view), sys.stdout).encode(encoding, "replace").decode(encoding)
     sys.stdout.write("\n".join(line.rstrip() for line in text.split("\n")))
     sys.stdout.flush()
 
@@ -179,11 +179,6 @@ class Drawn:
         """Rows that it takes; it is drawn for that."""
         return sum(segment.text.count("\n") for segment in self._segments)
 
-    @cached_property
-    def least(self) -> int:
-        """Rows that it takes at least, counted without drawing: no text more than one."""
-        return _least(self._view)
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.max_width != self._width:
             yield self._view
@@ -196,26 +191,10 @@ class Drawn:
         return [Drawn(view, width) for view in views]
 
     @staticmethod
-    def fit(drawn: Sequence[Drawn], rows: int) -> bool:
-        """True if they take at most so many rows; they are drawn only if nothing else can tell."""
-        return sum(one.least for one in drawn) <= rows and Drawn.height(drawn, 0) <= rows
-
-    @staticmethod
     def height(views: Iterable[RenderableType], width: int) -> int:
         """Rows that views take in so many columns."""
         drawn = (view if isinstance(view, Drawn) else Drawn(view, width) for view in views)
         return sum(one.rows for one in drawn)
-
-
-def _least(view: object) -> int:
-    if isinstance(view, Group):
-        return sum(map(_least, view.renderables))
-    if isinstance(view, Padding):
-        return view.top + _least(view.renderable) + view.bottom
-    if isinstance(view, Table):
-        rows = zip(*(column.cells for column in view.columns), strict=True)
-        return sum(max(map(_least, cells)) for cells in rows)
-    return 1
 
 
 def needed(view: object) -> int:

@@ -108,12 +108,15 @@ def diff_view(
     head.append(cut(new.label, 120), style="not dim bold")
     if title:
         head.append(f"  {title}", style="not dim")
-    parts: list[RenderableType] = [head, Text(_provenance(comparison), style=DIM)]
+    more = step.story.cause.more if step else None
+    # A comparison by force says so before any number; the other warnings may have to wait.
+    refused = notes_block(comparison.refusals)
+    parts = [*refused[1:], *refused[:1]]
+    parts += [*(words_view(step.story) if step else ()), _time(comparison, more), Text()]
+    parts += [head, Text(_provenance(comparison), style=DIM)]
     if change:
         said = Text(change, style="italic")
         parts.append(said if everything else _cut_rows(said, width, _CHANGE))
-    # A comparison by force says so before any number; the other warnings may have to wait.
-    parts += notes_block(comparison.refusals)
     warnings = [*notes, *comparison.warnings]
     block = notes_block(warnings)
     late = Drawn.height(block, width) > _NOTES
@@ -123,8 +126,6 @@ def diff_view(
         parts += notes_block([words.format(n=count(n))])
     else:
         parts += block
-    more = step.story.cause.more if step else None
-    parts += [Text(), _time(comparison, more), *(words_view(step.story) if step else ())]
     moved = [delta for delta in comparison.counters if delta.moved]
     shown: Sequence[Delta] = moved
     if everything:
@@ -208,7 +209,7 @@ def _kernels(
     words = [Text(), *words] if words else []
     if not tells(kernels, times_alone=brief):
         return [*words]
-    ordered = sorted(kernels, key=lambda kernel: (-abs(kernel.change_s or 0.0), -kernel.weight))
+    ordered = sorted(kernels, key=lambda k: (-abs(k.matched * k.in_all_s), -k.weight))
     table = Figures("lnnnt", width - 2, longest=60)
     least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
     for kernel in ordered[:most]:
@@ -448,7 +449,7 @@ _TALLY = {
 
 def words_view(story: Story) -> list[RenderableType]:
     """The first words on a step: the sentence, which says all that the pages' strip does."""
-    return [Text(), tied(Text(story.sentence))] if story.sentence else []
+    return [tied(Text(story.sentence))] if story.sentence else []
 
 
 def hunks_view(

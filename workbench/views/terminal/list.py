@@ -116,7 +116,7 @@ def _notes(found: StudyList, width: int | None) -> list[Text]:
     notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = _("* under the profiler; {command} times outside of it").format(
-            command=f"`workbench sweep {found.study.name}`"
+            command=f"`workbench time {found.study.name} --all-problems`"
         )
         notes.insert(0, Text(note, style=DIM))
     notes += [Text(line, style=DIM) for line in found.tuned]

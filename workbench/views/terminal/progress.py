@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Literal
 
@@ -59,8 +59,8 @@ class Progress:
             self._open = True
 
     @contextlib.contextmanager
-    def slowly(self, what: str) -> Iterator[None]:
-        """Say after a second what is being done, and for how long; on a terminal."""
+    def slowly(self, what: str, far: Callable[[], str] = str) -> Iterator[None]:
+        """Say after a second what is being done, for how long, and how `far`; on a terminal."""
         seconds = 0
 
         def tell(*_: object) -> None:
@@ -68,7 +68,7 @@ class Progress:
             seconds += 1
             # It may come while the stream is being written to, and is not worth a failure.
             with contextlib.suppress(RuntimeError, OSError, ValueError):
-                self.doing(f"{told(what)} … {seconds} s")
+                self.doing(f"{told(what)} … {seconds} s{far()}")
 
         # No thread: what forks (pages are written by processes) must not have one.
         alone = not hasattr(signal, "setitimer") or current_thread() is not main_thread()

@@ -128,7 +128,7 @@ def show_view(
         views = body(detail)
         known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
         shown = [*above, *(known[id(view)] for view in views)]
-        if Drawn.fit(shown, _ROWS):
+        if Drawn.height(shown, width) <= _ROWS:
             break
     return Group(*shown)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workbench.views.text.safe_output import block, visible
+from workbench.views.text.safe_output import ascii_minus, block, visible
 
 _ACTIVE = re.compile(r"[\\*_\[\]<>&|~$]")
 #: Matches text that a forge takes for a person, an issue or a label. It looks at the rendered
@@ -19,7 +19,7 @@ _TICKS = re.compile(r"`+")
 
 def inline(text: str) -> str:
     """`text` inside a line of Markdown, shown as it is."""
-    flat = visible(_BLANKS.sub(" ", text))
+    flat = ascii_minus(visible(_BLANKS.sub(" ", text)))
     # A backslash before a backtick would not part it from the fence of a code span behind it.
     escaped = _ACTIVE.sub(r"\\\g<0>", flat).replace("`", "&#96;")
     return _REFERENCE.sub("&#8203;", escaped)
@@ -72,7 +72,7 @@ def _longest_run(text: str) -> int:
 
 def command_data(text: str) -> str:
     """A text in a command to a runner of GitHub."""
-    return block(text).replace("%", "%25").replace("\n", "%0A")
+    return ascii_minus(block(text)).replace("%", "%25").replace("\n", "%0A")
 
 
 def command_property(text: str) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from functools import cache
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -65,6 +66,16 @@ def name_parts(name: str) -> list[str]:
     return _pattern(_BREAK).split(name)
 
 
+def ascii_minus(text: str) -> str:
+    """`text` with the minus of ASCII before numbers, as programs read it."""
+    return _pattern(r"−(?=\d)").sub("-", text) if "−" in text else text
+
+
+def for_stream(text: str, stream: TextIO) -> str:
+    """`text` as a stream is to get it: people's minus where there is a terminal."""
+    return text if stream.isatty() else ascii_minus(text)
+
+
 def inert(text: str) -> str:
     """`text` in which no line is a command to a runner of GitHub."""
     return _pattern(_COMMAND).sub(r"\1·", text) if "::" in text or "##[" in text else text
@@ -83,7 +94,8 @@ def say(text: str, *, err: bool = False, head: str = "", color: bool | None = No
     with a style where it has one. `color`: whether styles are printed; None: where there is a
     terminal.
     """
-    click.echo(inert(head + quoted(told(text))), err=err, color=color)
+    said = for_stream(quoted(told(text)), sys.stderr if err else sys.stdout)
+    click.echo(inert(head + said), err=err, color=color)
 
 
 def complain(error: WorkbenchError) -> None:
@@ -93,7 +105,21 @@ def complain(error: WorkbenchError) -> None:
     head = click.style(_("error: "), fg="red", bold=True)
     say(error.message, err=True, head=head, color=color)
     if error.hint:
-        say(error.hint, err=True, head=click.style(_("  hint: "), fg="cyan"), color=color)
+        start = _("  hint: ")
+        hint = _in_rows(quoted(told(error.hint)), len(start))
+        click.echo(inert(click.style(start, fg="cyan") + hint), err=True, color=color)
+
+
+def _in_rows(text: str, indent: int) -> str:
+    """A text in rows of the terminal's width, later ones indented; whole where there is none."""
+    if not sys.stderr.isatty():
+        return ascii_minus(text)
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    rows = Text(text).wrap(console, max(console.width - indent, 20))
+    return f"\n{'':{indent}}".join(row.plain.rstrip() for row in rows)
 
 
 def write(text: str, *, err: bool = False, commands: bool = False) -> None:
@@ -102,12 +128,13 @@ def write(text: str, *, err: bool = False, commands: bool = False) -> None:
     `text` is whole, its last line ended. `commands`: it holds commands to a runner of GitHub, which
     are ours.
     """
-    shown = block(text)
+    shown = for_stream(block(text), sys.stderr if err else sys.stdout)
     click.echo(shown if commands else inert(shown), nl=False, err=err)
 
 
 def escaped(json: str) -> str:
-    """JSON that means the same, with escapes for invisible characters."""
+    """JSON with escapes for invisible characters, and the minus of ASCII."""
+    json = ascii_minus(json)
     return json if json.isprintable() and "##[" not in json else _pattern(_RAW).sub(_escape, json)
 
 

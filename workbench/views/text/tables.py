@@ -21,7 +21,7 @@ from workbench.views.shapes import dumps
 from workbench.views.sheets import Sheet
 from workbench.views.sheets.list import doubted, marked
 from workbench.views.text.escaping import inline, sentence
-from workbench.views.text.safe_output import visible
+from workbench.views.text.safe_output import ascii_minus, visible
 
 Cells = Sequence[Any]
 
@@ -49,6 +49,7 @@ def safe_text(cell: str) -> str:
 
     Nothing is a formula that is a number.
     """
+    cell = ascii_minus(cell)
     shown = visible(cell)
     if not cell.startswith(_FORMULA):
         return shown

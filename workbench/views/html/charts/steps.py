@@ -183,10 +183,6 @@ _STEP = 0.012
 _STEPS = 12
 
 
-def _href(hunk: int | None) -> str:
-    return f"#hunk-{hunk}" if hunk else ""
-
-
 # --- time -----------------------------------------------------------------------------
 
 
@@ -210,7 +206,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
         tone=tone,
         below=below,
         above=above,
-        href=_href(hunk),
+        href=f"#hunk-{hunk}" if hunk else "",
     )
 
 

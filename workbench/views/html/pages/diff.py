@@ -50,9 +50,10 @@ _QUIET = {
 def _time_tile(step: Step) -> Tile | None:
     """The time, and why it may be believed: the interval, clocks, inputs and the check."""
     row = time_row(step.comparison, step.story.cause.more)
-    if row is None:
-        return None
     checks = [side.verification for side in (step.old, step.new)]
+    if row is None:
+        check = verified(checks[1])
+        return Tile(label=_("Time"), value=_("not measured"), check=check) if check else None
     seeds = {check.seed for check in checks if check is not None}
     inputs = _("same inputs") if len(seeds) == 1 else _("other inputs (seeds differ)")
     trust = (row.note, clocks_of(step.new), inputs if None not in checks else "")
@@ -68,7 +69,7 @@ def _time_tile(step: Step) -> Tile | None:
 
 def _advice(story: Story) -> tuple[Score, ...]:
     """Scores of the old panel's ways, then of ncu's rules; followed advice comes first."""
-    order = {"kept": 0, "partly": 1, "not kept": 2, "open": 3}
+    order = {N_("kept"): 0, "partly": 1, N_("not kept"): 2, "open": 3}
     return tuple(
         score
         for every in (story.tried, story.scores)
