@@ -145,9 +145,9 @@ def test_workers_load_what_they_need_while_the_plan_is_made(
     def ready() -> list[Result]:
         return [each for file in runs.glob("*/results.json") for each in read_results(file)]
 
-    def pick(named: Named, **given: Any) -> Any:
+    def pick(named: Named, *project: Any, **given: Any) -> Any:
         until(lambda: [each.task for each in ready()] == ["prepare"] * 2, 60)
-        return picked(named, **given)
+        return picked(named, *project, **given)
 
     picked = Named.pick
     monkeypatch.setattr(Named, "pick", pick)
