@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 #: exactly, and a slower kernel mostly has more of.
 COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
 
-Kind = Literal["expectation", "regression", "limit", "comparable", "result"]
+Kind = Literal["expectation", "regression", "limit", "comparable", "result", "claim"]
 _STATUS: dict[Verdict, Status] = {
     "confirmed": "pass",
     "refuted": "fail",
