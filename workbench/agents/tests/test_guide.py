@@ -16,7 +16,7 @@ from workbench.agents.tests.client import REPO, Client, talk
 
 PAGE = REPO / "workbench/agents/docs/how-to/agents.md"
 #: What another run has another number for.
-VARIES = re.compile(r"(?<=error)[\d.]+e−\d+|(?<=seed)\d+|[\d.]+m?sintheemulator")
+VARIES = re.compile(r"(?<=error)[\d.]+e-\d+|(?<=seed)\d+|[\d.]+m?sintheemulator")
 
 
 def exchanges() -> Iterator[tuple[str, dict[str, Any], str]]:
