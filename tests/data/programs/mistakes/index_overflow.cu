@@ -1,7 +1,7 @@
 // A matrix of 3000 rows of 1 MiB is larger than an int can index: row * pitch wraps round to a
 // negative number from row 2048 on. Right: size_t at = (size_t)row * pitch.
 // fault: out-of-bounds at line 10
-// says: integer overflow: the index 2,048 × 1,048,576 = 2,147,483,648 becomes −2,147,483,648
+// says: integer overflow: the index 2,048 × 1,048,576 = 2,147,483,648 becomes -2,147,483,648
 #include <cstdio>
 
 __global__ void mark_rows(unsigned char* matrix, unsigned pitch, unsigned rows) {
