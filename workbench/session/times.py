@@ -154,16 +154,15 @@ def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
         on = [each for each in every if each.device.slug == newest]
     if not on:
         known = ", ".join(dict.fromkeys(each.device.name for each in every))
+        hint = f"Record them on a GPU: `workbench time {study.name} --all-problems`."
         raise MissingError(
             f"none of these times of {study.name} is recorded",
-            f"Recorded devices: {known}."
-            if known
-            else f"`workbench time {study.name} --all-problems` records them, on a GPU.",
+            f"Recorded devices: {known}." if known else hint,
         )
-    found = recorded(project, study, [(t.version, t.problem) for t in on], on[0].device.slug, cache)
     on.sort(key=lambda each: (ids.index(each.version), each.flops, each.bytes))
-    keys = [(t.version, t.problem) for t in on]
-    times = {key: found.current[key] for key in keys if key in found.current}
+    keys = [(each.version, each.problem) for each in on]
+    found = recorded(project, study, keys, on[0].device.slug, cache).current
+    times = {key: found[key] for key in keys if key in found}
     notes = study.remarks if isinstance(study, SeenStudy) else ()
     if older := len(keys) - len(times):
         notes += (f"{several(older, 'stored time')} of older sources left out",)

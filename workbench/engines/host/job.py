@@ -231,9 +231,13 @@ def read_orders(path: Path) -> Orders:
     return msgspec.json.decode(path.read_bytes(), type=Orders)
 
 
+#: Made once: two threads that resolve the types of a record at the same time can crash.
+_RESULTS = msgspec.json.Decoder(list[Result])
+
+
 def read_results(path: Path) -> list[Result]:
     """The worker's results, as many as it came to; none where it ended before."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Result])
+        return _RESULTS.decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):
         return []
