@@ -23,7 +23,7 @@ from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
-from tests.told import Known, Nodes, is_said, name_of, nodes_of, sentences, strings
+from tests.told import Known, Nodes, is_said, name_of, nodes_of, pieces, rows_of, sentences
 from workbench import cli
 from workbench.engines.emulated.emulation import in_our_words
 from workbench.features import FEATURES
@@ -152,12 +152,13 @@ def _of_python() -> Iterator[tuple[Marked, Place]]:
 def _of_sentences() -> Iterator[tuple[Marked, Place]]:
     """The templates of sentences that a source says, and sentences that have no template yet."""
     every = sources() | _emulator()
-    said = "\n".join({text for nodes in every.values() for text in strings(nodes)})
+    said = {words for nodes in every.values() for words in pieces(nodes, in_our_words)}
+    rows = {row for words in said for row in rows_of(words)}
     done, kept = together(), texts(part("kept"))
     # Templates that differ in the names of their fields alone are one.
     once = {re.sub(r"{\w+", "{", text): text for text in done if isinstance(text, str)}
     for text in once.values():
-        if TOLD in text and (text in kept or is_said(_bare(text), said)):
+        if TOLD in text and (text in kept or is_said(_bare(text), said, rows)):
             yield text, Place("")
     known = Known(
         _bare(each) for text in done for each in ([text] if isinstance(text, str) else text)

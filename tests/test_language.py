@@ -16,7 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests import catalogue
-from tests.told import Known, nodes_of, sentences
+from tests.told import Known, is_said, nodes_of, pieces, rows_of, sentences
 from workbench import cli, language
 from workbench.language import _WORDS, N_, TOLD, _, _pattern, current, ngettext, told, use, using
 
@@ -170,6 +170,23 @@ def test_a_sentence_is_found_where_it_is_written(code: str, found: list[str]) ->
 def test_a_template_covers_what_it_contains(text: str, covered: bool) -> None:
     known = Known(["study {name} has no version {v}", "{x} was not run, {y}", "{name} is stale!"])
     assert known.covers(text) == covered
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{name} does not build: {why}", True),
+        ("{name} does not build, as a table's word says", True),
+        ("{name} does not build. Correct it.", True),
+        ("{name} never builds", False),
+        ("what {name} was never does not build", False),
+        ("{name} does not build any more", False),
+    ],
+)
+def test_a_template_that_no_source_says_any_more_is_stale(text: str, said: bool) -> None:
+    code = """f"{name} does not build: {why}. Correct it."; "as a table's word says"; "was" """
+    whole = set(pieces(nodes_of(code), str))
+    assert is_said(text, whole, {row for words in whole for row in rows_of(words)}) == said
 
 
 def fields(text: str) -> set[str]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from string import Formatter
 
 from workbench.errors import WorkbenchError
@@ -25,6 +26,8 @@ _INTERNAL = ("AttributeError", "MemoryError", "OSError", "TypeError", "UnsureErr
 _LETTERS = 5
 #: Letters of a text that a longer template may contain, at least.
 _PART = 12
+#: Sentences of a text that a template may begin or end with, at most.
+_SENTENCES = 8
 #: Three words and more of an English sentence; a name has capitals, digits or underscores.
 _ENGLISH = re.compile(r"\b[a-z][a-z'’]+(?: [a-z][a-z'’-]*){2,}")
 #: Patterns, code and styles.
@@ -47,12 +50,6 @@ def nodes_of(text: str) -> Nodes:
 def name_of(call: ast.Call) -> str:
     """What a call calls."""
     return getattr(call.func, "id", "") or getattr(call.func, "attr", "")
-
-
-def strings(nodes: Nodes) -> list[str]:
-    """All texts of a source, and the pieces of those that have fields."""
-    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
-    return [" ".join(text.split()) for text in constants if isinstance(text, str)]
 
 
 def sentences(nodes: Nodes) -> Iterator[tuple[str, int]]:
@@ -123,14 +120,42 @@ class Known:
         return any(re.search(form, each) for each in self._bare if longest in each)
 
 
-def is_said(text: str, said: str) -> bool:
-    """Whether sources say a third of the rows of three words of a template, or its short pieces.
+def pieces(nodes: Nodes, worded: Callable[[str], str]) -> Iterator[tuple[str, ...]]:
+    """The words between fields of the texts of a source, and of sentences in a row in them."""
+    texts = {each.value for each in nodes if isinstance(each, ast.Constant)}
+    for text in filter(lambda text: isinstance(text, str), texts):
+        for each in {*text.split("\n"), *worded(text).split("\n")}:
+            for literal in literals(each):
+                parts = re.split(r"(?<=[.:] )", literal)
+                for at, end in itertools.combinations(range(len(parts[:_SENTENCES]) + 1), 2):
+                    yield tuple(_words("".join(parts[at:end])))
 
-    It may spell out what several texts say, and they have no row that goes from one to the next.
+
+def is_said(text: str, said: Set[tuple[str, ...]], rows: Set[tuple[str, ...]]) -> bool:
+    """Whether whole pieces of the sources make up a template, or they have all its rows of words.
+
+    It may spell out the choices of a field, and what other texts put before or behind.
     """
-    pieces = [words for each in literals(text) if (words := each.split())]
-    rows = [" ".join(p[at : at + 3]) for p in pieces for at in range(max(len(p) - 2, 1))]
-    return 3 * sum(row in said for row in rows) >= len(rows)
+    literal = [words for each in literals(text) if (words := _words(each))]
+    if all(row in rows for words in literal for row in rows_of(words)):
+        return True
+    for words in literal:
+        fewest = [0.0]
+        for end in range(1, len(words) + 1):
+            starts = (at for at in range(end) if tuple(words[at:end]) in said)
+            fewest.append(1 + min((fewest[at] for at in starts), default=math.inf))
+        if fewest[-1] > 1 + len(words) / 3:
+            return False
+    return True
+
+
+def rows_of(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Three words in a row, of a text that has as many."""
+    yield from (tuple(words[at : at + 3]) for at in range(max(len(words) - 2, 1)))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[\w'’-]+", text)
 
 
 def english(error: WorkbenchError) -> list[str]:

@@ -194,7 +194,7 @@ def _measure(
                 manner.workers.end()  # and so keep what they have, before that is counted
             if isinstance(runner, Here):
                 done = sum(map(len, times.values()))
-                other = "" if manner.resume else f", --since {begin} in the place of --again"
+                other = "" if manner.resume else f", --since {begin} in place of --again"
                 runs.display.say(
                     f"{done} of {len(combinations)} combinations are measured and "
                     f"kept; go on with the same command{other}"

@@ -510,7 +510,7 @@ class SeenStudy(Study):
         return MissingError(
             f"nothing is recorded here of study {self.name}: {what} cannot be told without "
             f"running kernels/{self.name}/study.py",
-            f"`workbench verify {self.name}` runs it, and records that.",
+            f"`workbench verify {self.name}` runs it and records the result.",
         )
 
 
