@@ -122,8 +122,8 @@ class Known:
 
 def pieces(nodes: Nodes, worded: Callable[[str], str]) -> Iterator[tuple[str, ...]]:
     """The words between fields of the texts of a source, and of sentences in a row in them."""
-    texts = {each.value for each in nodes if isinstance(each, ast.Constant)}
-    for text in filter(lambda text: isinstance(text, str), texts):
+    values = {each.value for each in nodes if isinstance(each, ast.Constant)}
+    for text in (each for each in values if isinstance(each, str)):
         for each in {*text.split("\n"), *worded(text).split("\n")}:
             for literal in literals(each):
                 parts = re.split(r"(?<=[.:] )", literal)
@@ -132,7 +132,7 @@ def pieces(nodes: Nodes, worded: Callable[[str], str]) -> Iterator[tuple[str, ..
 
 
 def is_said(text: str, said: Set[tuple[str, ...]], rows: Set[tuple[str, ...]]) -> bool:
-    """Whether whole pieces of the sources make up a template, or they have all its rows of words.
+    """Whether whole pieces of the sources, few of them short, make up a template or have its rows.
 
     It may spell out the choices of a field, and what other texts put before or behind.
     """
@@ -143,8 +143,8 @@ def is_said(text: str, said: Set[tuple[str, ...]], rows: Set[tuple[str, ...]]) -
         fewest = [0.0]
         for end in range(1, len(words) + 1):
             starts = (at for at in range(end) if tuple(words[at:end]) in said)
-            fewest.append(1 + min((fewest[at] for at in starts), default=math.inf))
-        if fewest[-1] > 1 + len(words) / 3:
+            fewest.append(min((fewest[at] + (end - at < 3) for at in starts), default=math.inf))
+        if fewest[-1] > 1 + len(words) / 8:
             return False
     return True
 
