@@ -332,7 +332,7 @@ def _sensible(name: str) -> Iterator[None]:
         yield
     except DAMAGE as error:
         raise PtxError(
-            f"kernel {name}: its PTX makes no sense ({type(error).__name__}: {error})",
+            f"kernel {name}: its PTX cannot be interpreted ({type(error).__name__}: {error})",
             "The PTX may be damaged.",
         ) from error
 

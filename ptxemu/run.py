@@ -386,7 +386,7 @@ def _run_strictly(
     if any(site.instr.op == "printf" for site in compiled.sites) or _matters(once, again, kept):
         raise undefined
     if not isinstance(undefined, Unset):  # which is the compiler's doing: it leaves bytes of words
-        harmless = Fault(f"{undefined.message}; whatever lies there changes no result")
+        harmless = Fault(f"{undefined.message}; its value does not affect the result")
         outcome.warnings = (*outcome.warnings, harmless.message)
     return outcome
 

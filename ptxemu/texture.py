@@ -99,7 +99,7 @@ class Texture:
 def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     """Settings that the driver would refuse or change: the attribute, why, and a hint."""
     if t.dtype not in CHANNELS:
-        yield "dtype", "unknown type", f"Known are {', '.join(CHANNELS)}."
+        yield "dtype", "unknown type", f"Known: {', '.join(CHANNELS)}."
         return
     for key, values, known in (
         ("layout", (t.layout,), get_args(Layout)),
@@ -109,7 +109,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     ):
         for value in values:
             if value not in known:
-                yield key, f"unknown {key} {value}", f"Known are {', '.join(map(str, known))}."
+                yield key, f"unknown {key} {value}", f"Known: {', '.join(map(str, known))}."
     axes, linear = len(t.dims), t.layout == "linear"
     if not 1 <= axes <= (2 if linear else 3):
         most = "two in linear memory, three" if linear else "three"
@@ -151,6 +151,6 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if linear and axes == 1 and (t.filter == "linear" or t.normalized):
         yield (
             "filter" if t.filter == "linear" else "normalized",
-            "linear memory of one axis is read by tex1Dfetch alone, by whole numbers",
+            "linear memory of one axis is read only by tex1Dfetch, at integer coordinates",
             'Write layout = "array" and read it with tex1D.',
         )

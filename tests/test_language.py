@@ -391,7 +391,7 @@ def test_json_is_the_same_in_every_language(
             "  有 2 个元素从未被写入\nout 等于参考结果的转置",
         ),
         (
-            "Use blockIdx.x in the index. Turn the sign of what is stored.",
+            "Use blockIdx.x in the index. Negate the stored value.",
             "请在下标中使用 blockIdx.x。请把写入的值取相反数。",
         ),
         # A colon in code ends no place; the place of a further line does.
@@ -407,8 +407,8 @@ def test_json_is_the_same_in_every_language(
         ),
         (
             "k.cu:5: uninitialized shared memory: thread (40, 0, 0) of block (0, 0, 0) reads "
-            "tile + 160 bytes, which no thread of its block has written; whatever lies there "
-            "changes no result",
+            "tile + 160 bytes, which no thread of its block has written; its value does not "
+            "affect the result",
             "k.cu:5：共享内存未初始化：线程块 (0, 0, 0) 的线程 (40, 0, 0) 读取 tile + 160 字节，"
             "该位置没有被本线程块的任何线程写过；不过那里是什么值都不影响结果",
         ),

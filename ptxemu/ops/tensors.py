@@ -224,8 +224,8 @@ def _decoded(
         )  # fmt: skip
     if m.interleave or (m.swizzle and m.shape[0] * m.size != m.swizzle):
         raise ctx.unsupported(
-            instr, "interleaved channels, or rows shorter than the swizzle: how they lie "
-            "in memory is not documented",
+            instr, "interleaved channels, or rows shorter than the swizzle: their layout in "
+            "memory is not documented",
         )  # fmt: skip
     return m, base
 

@@ -54,7 +54,7 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         raise ctx.unsupported(instr)
     slot, _, space = ctx.address(handle)
     if space:
-        raise ctx.unsupported(instr, "a texture that is no argument")
+        raise ctx.unsupported(instr, "a texture that is not an argument")
     layered = not {"a1d", "a2d"}.isdisjoint(instr.parts)
     first, *indices = items_of(rest[0])
     indices = indices if layered else [first, *indices]

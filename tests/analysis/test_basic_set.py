@@ -95,7 +95,7 @@ def check(old: Profile, new: Profile) -> bool:
 
 
 def captured() -> Iterator[tuple[Profile, Profile]]:
-    """What was looked at closely in the captures that are kept."""
+    """What was profiled in the captures that are kept."""
     from workbench.programs.capture.capture_store import Shelf
     from workbench.programs.compared.program import compare_programs
     from workbench.programs.compared.steps import closer, told

@@ -228,7 +228,7 @@ MISTAKES = {
         r"let one thread store it", "\n    if (i > 0 && i <= n) y[i - 1] = x[i - 1];", "",
     ),
     "the sign": one(
-        "2.0f *", "-2.0f *", r"y is the reference with its sign turned", r"Turn the sign of what",
+        "2.0f *", "-2.0f *", r"y is the negated reference", r"Turn the sign of what",
     ),
     "shifted by one": one(
         "x[i]", "x[(i + 1) % n]", r"shifted by one: each element is the one after it",

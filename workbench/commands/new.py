@@ -122,7 +122,7 @@ def command(
     other = parent is not None or begins or kernel or defines
     if tuned is not None and (_TUNED is None or version is None or other):
         raise UsageError(
-            "--from-tuned makes one version of another",
+            "--from-tuned makes one version from another",
             "Write workbench new v5 --from-tuned v4, and leave out --from and the like.",
         )
     if file is not None:
@@ -148,7 +148,7 @@ def command(
         raise UsageError("arguments, --also, --call and --flags are a program's", "Add --from-cu.")
     if example:
         if version or parent or study or title or kernel:
-            raise UsageError("--example is a study of its own", "Name nothing beside it.")
+            raise UsageError("--example makes a study of its own", "Name nothing beside it.")
         files = start_example(project)
         say(f"wrote kernels/{EXAMPLE}, and what an H200 said of it: {len(files)} files")
         say(f"Next: `workbench list {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")

@@ -469,7 +469,7 @@ def _check_kernels(version: Version, made: Build) -> None:
                 f'and write kernel = "{example}".'
             )
             if len(kinds) == 1:  # arguments may be defines, which have other values in a tuning
-                hint += f' One alone is compiled, {kinds[0]}: kernel = "{base}" means it.'
+                hint += f' Only one is compiled, {kinds[0]}: kernel = "{base}" means it.'
             elif kinds:
                 hint += f" Compiled are {', '.join(kinds)}."
         elif names:

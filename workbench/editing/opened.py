@@ -194,7 +194,7 @@ class OpenedFile:
         places = kernels_in(text, self.path)
         first = min(places.values(), default=1)
         if target is None and self.path.endswith(VERSION_SUFFIXES) and (name := self.version()):
-            nothing = _("{version} · nothing is recorded of it")
+            nothing = _("{version} · nothing recorded")
             said = nothing.format(version=name.rpartition("/")[2])
             return [Headline(first, said, _runs(name))]
         if target is None or target.version is None or target.version.path != self.path:

@@ -88,7 +88,7 @@ class Editing:
         try:
             self._wishes = msgspec.convert({} if wishes is None else wishes, Wishes)
         except (msgspec.ValidationError, RecursionError) as error:
-            words = _("initializationOptions cannot be read, and none of them holds: {error}")
+            words = _("initializationOptions cannot be read, so all are ignored: {error}")
             self._say(types.MessageType.Error, words.format(error=told(str(error))))
 
     async def opened(

@@ -99,7 +99,7 @@ def rule(place: Workspace, claim: Claim, wish: Selection, run: RunOptions | None
     project, study, versions = named.pick(place.project, run=claim.again)
     if len(versions) != 2 or not 0 < claim.at_least < float("inf"):
         raise UsageError(
-            _("a claim is of one version over another, by a factor above 0"),
+            _("a claim compares one version with another, by a factor above 0"),
             _("Write --claim v5 --over v4 --at-least 1.2x."),
         )
     gates, turns, step = list[Gate](), None, None
@@ -196,7 +196,7 @@ class _Case(NamedTuple):
             return
         status: Status = "pass" if ratio.low >= self.least else "inconclusive"
         status = "fail" if ratio.high < self.least else status
-        how = _("in turns") if in_turns else _("two times taken apart")
+        how = _("in turns") if in_turns else _("timed separately")
         text = _("{value} ({interval}), claimed {least}; {how}").format(
             value=factor(ratio.value),
             interval=span(factor(ratio.low), factor(ratio.high)),
@@ -256,7 +256,7 @@ class _Case(NamedTuple):
         others = [words for _head, words in asides(found)]
         text = joined((headline(found), precision_words(found), *others))
         status: Status = "fail" if certain else "inconclusive" if bad else "pass"
-        yield _reason(new, "work", status, text or _("no counter says that the work differs"))
+        yield _reason(new, "work", status, text or _("no counter shows different work"))
         rules_ = replace(rules, timed=False, require_expectations=False)
         label = f"{new.study}/{new.id}"
         for gate in check_step(step.comparison, (), rules_, version=label, file=new.path):

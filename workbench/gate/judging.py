@@ -293,7 +293,7 @@ def _limits(project: Project, before: Before, new: Rules, old: Rules) -> Gate:
     """The gate of changed rules: another person has to want them."""
     names = [name for name in Rules.__struct_fields__ if getattr(old, name) != getattr(new, name)]
     said = ", ".join(f"{name} {getattr(old, name)} → {getattr(new, name)}" for name in names)
-    text = _("[tool.workbench.check] is another one than at {before} ({said}); --accept takes it")
+    text = _("[tool.workbench.check] differs from the one at {before} ({said}); --accept takes it")
     return inconclusive(project.root.name, "", text.format(before=before.label, said=said))
 
 
@@ -384,14 +384,16 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
     ]
     if not said and study.name not in before.restudied:
         return []
-    text = _("limits are others than at {before} ({said}); --accept takes them")
+    text = _("limits differ from those at {before} ({said}); --accept takes them")
     text = text.format(before=before.label, said=", ".join(said or ["study.py"]))
     return [inconclusive(study.name, f"kernels/{study.name}/study.py", text)]
 
 
 def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
     status: Status = "pass" if accept else "inconclusive"
-    text = _("was there at {before}, and is gone; --accept takes it").format(before=before.label)
+    text = _("was there at {before} and is missing now; --accept takes it").format(
+        before=before.label
+    )
     return Gate(label, "comparable", "comparable", status, text, file)
 
 

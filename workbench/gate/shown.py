@@ -40,7 +40,7 @@ _GATE_TABLE = LIMIT // 4  # characters of one table
 _VERDICTS = {
     "pass": N_("The gate passed"),
     "fail": N_("The gate failed"),
-    "inconclusive": N_("The gate is inconclusive, which is no pass"),
+    "inconclusive": N_("The gate is inconclusive, which does not count as a pass"),
 }
 
 #: Of so many gates those that passed are listed unasked.
@@ -141,7 +141,7 @@ def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = (), head: str =
         block = collapsed(_("What moved"), step)
         if sum(map(len, out)) + len(block) > LIMIT:
             left = several(len(steps) - place, "difference")
-            out.append(_("{differences} found no room here.").format(differences=left) + "\n")
+            out.append(_("{differences} are not shown here.").format(differences=left) + "\n")
             break
         out.append(block)
     return "\n".join([*out, f"<sub>workbench {__version__}</sub>\n"])

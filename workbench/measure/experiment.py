@@ -370,7 +370,7 @@ class Experiment:
         values = ", ".join(f"{text} = {even[text]}" for text in every if text not in known)
         names = ", ".join(f'"{text}"' for text in every)
         message = (
-            f"Triton was not told of multiples of 16 ({values}), as a program's call tells it: "
+            f"Triton does not know of multiples of 16 ({values}), as it does in a program's call: "
             f"{now} instructions access global memory instead of {then}. Write divisible_by_16 = "
             f"[{names}] under [[launch]]."
         )

@@ -200,7 +200,7 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
         if b"Section: " in data[:_HEAD] or b'"Section Name"' in data[:_HEAD]:
             raise DataError(
                 f"{path}: details that ncu printed as text, and not an Nsight Compute report",
-                "They hold rounded numbers, and no line. Take the report itself: `ncu -o name`, or "
+                "They hold rounded numbers and no lines. Take the report itself: `ncu -o name`, or "
                 "the .ncu-rep that was printed.",
             )
         raise DataError(

@@ -62,7 +62,7 @@ class Diff(Step):
         if self.codes:
             return ""
         if "emulator" in (self.old.engine, self.new.engine):
-            return _("the emulator runs PTX, so no machine code is there to compare")
+            return _("the emulator runs PTX, so there is no machine code to compare")
         sides = zip((self.old, self.new), self.sides, strict=True)
         bare = [
             side.label

@@ -393,7 +393,7 @@ def _of_launch(keys: Keys, key: str, launches: tuple[LaunchSpec, ...]) -> str:
         keys.fail(
             key,
             f"`{name}` of which of the {len(launches)} launches?",
-            'Let a define stand in them, as block = ["THREADS"], and tune that.',
+            'Use a define in them, as in block = ["THREADS"], and tune that.',
         )
     launch = launches[0]
     if name == "block":

@@ -473,7 +473,7 @@ def resolve_launches(
     if version.launches and not launches:
         raise Key(version, "launch[0].when").error(
             f"every `when` is 0 for problem {problem.name}, so nothing is launched",
-            "Make one of them hold, or exclude the problem with `requires`.",
+            "Make one of them true, or exclude the problem with `requires`.",
         )
     return tuple(launches)
 

@@ -283,7 +283,7 @@ class Tuner:
                 elif time.monotonic() < until:
                     self._screen(space, sifted[first : first + _TOGETHER])
                 else:
-                    self._not_run(sifted[first:], "the budget was over")
+                    self._not_run(sifted[first:], "the budget was used up")
                     return "budget"
             for values in asked:
                 trial = self._trials.get((key_of(values), space.problem.name))

@@ -19,9 +19,9 @@ from workbench.views.text.documents import step_of
 
 _ENDED = {
     "space": N_("all of the space was tried"),
-    "converged": N_("the search found nothing better any more"),
-    "budget": N_("the budget was over"),
-    "interrupted": N_("it was interrupted; the same command goes on"),
+    "converged": N_("the search found nothing better"),
+    "budget": N_("the budget was used up"),
+    "interrupted": N_("it was interrupted; run the same command to continue"),
     "failed": N_("it failed"),
 }
 #: The note under the emulator's table.
@@ -208,7 +208,7 @@ def effects_sheet(tuning: Tuning, problem: str) -> Sheet:
         _("of {choices}: every combination of the values that were timed").format(choices=many)
         if found.complete
         else _(
-            "of {choices}, not of every combination: those that a search or a race took. "
+            "of {choices}, not of every combination: only those that a search or a race tried. "
             "Shares need not add up to 100%"
         ).format(choices=many)
     )

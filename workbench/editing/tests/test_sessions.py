@@ -296,7 +296,7 @@ def test_what_one_may_choose_above_a_kernel(project: Path) -> None:
     (found,) = (project / "kernels" / "sgemm").glob("v1_*")
     v1 = found.relative_to(project).as_posix()
     new = headline(project, v1)
-    assert new.words == "v1 · nothing is recorded of it"
+    assert new.words == "v1 · nothing recorded"
     assert [words for _, words in new.commands] == [("verify", "sgemm/v1"), ("profile", "sgemm/v1")]
     # A record of its parent that cannot be read costs the step alone.
     parent = "profiles/h200/sgemm/v2/n1024.ncu.json.zst"

@@ -233,8 +233,8 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str
             return one.size > 1 and bool(np.all(np.abs(one - other) <= near))
 
     if same(exact, -want):
-        words = f"{name} is the reference with its sign turned"
-        return Suspect("Turn the sign of what is stored.", words)
+        words = f"{name} is the negated reference"
+        return Suspect("Negate the stored value.", words)
     if want.ndim > 1:
         *_, rows, columns = want.shape
         turned = np.swapaxes(want, -1, -2).reshape(want.shape)
@@ -245,12 +245,12 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str
     flat, right = exact.reshape(-1), want.reshape(-1)
     if same(flat[:-1], right[1:]):
         return Suspect(
-            "Take one from the index of the load, or add it to that of the store.",
+            "Subtract one from the index of the load, or add one to that of the store.",
             f"{name} is the reference shifted by one: each element is the one after it",
         )
     if same(flat[1:], right[:-1]):
         return Suspect(
-            "Add one to the index of the load, or take it from that of the store.",
+            "Add one to the index of the load, or subtract one from that of the store.",
             f"{name} is the reference shifted by one: each element is the one before it",
         )
     large = np.abs(right) > near
@@ -258,8 +258,8 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str
         factor = float(np.median(flat[large] / right[large]))
         if np.isfinite(factor) and factor and same(flat, factor * right):
             return Suspect(
-                f"Look for a factor of {factor:.6g}: a sum that is added twice, or is of one warp "
-                "alone; a missing scale.",
+                f"Look for a factor of {factor:.6g}: a sum that is added twice or covers only one "
+                "warp; a missing scale.",
                 f"{name} is {factor:.6g} times the reference",
             )
     for narrow in _NARROW:

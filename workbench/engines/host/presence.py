@@ -246,7 +246,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
         found, _ = find_gpus()
         if not found:
             raise UsageError(
-                "--launcher reaches a GPU that cannot be asked from here"
+                "the GPU behind --launcher cannot be queried from here"
                 if words
                 else "no GPU is here to ask what to compile for",
                 "Name the architecture to compile for, for example --arch sm_90 for H100 and H200.",

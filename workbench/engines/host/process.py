@@ -388,7 +388,7 @@ def run_foreground(
         except OSError as error:
             raise MissingError(
                 f"{argv[0]} cannot be started: {error.strerror or error}",
-                "Write the command behind -- as you would without workbench.",
+                "Write the command after -- as you would without workbench.",
             ) from error
         guard.tell(process.pid)
         timed_out = False

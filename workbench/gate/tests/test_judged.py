@@ -97,7 +97,7 @@ def test_no_time_is_judged_and_what_was_not_kept_is_inconclusive() -> None:
     same = compare_programs(found.old, found.old)
     assert [gate.status for gate in check_programs(same, (), Rules())] == ["pass"]
     (step,) = kernel_steps(found, (None, None), force=False)
-    assert step.story is None and "was looked at closely" in step.silence
+    assert step.story is None and "was profiled" in step.silence
     assert [gate.status for gate in check_programs(found, (step,), Rules())] == ["inconclusive"]
 
 

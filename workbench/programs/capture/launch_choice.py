@@ -101,7 +101,7 @@ def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]
     }
     if not found:
         raise UsageError(
-            f"no kernel of @{capture.name} was looked at closely",
+            f"no kernel of @{capture.name} was profiled",
             "Leave out --like, or capture that one again where ncu can count.",
         )
     return tuple(found)

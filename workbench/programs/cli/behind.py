@@ -40,7 +40,7 @@ class Launching(Behind):
 
 def _behind(ctx: click.Context) -> str:
     words = f"{ctx.info_name} {_BEFORE_DASHES[ctx.info_name or '']}"
-    return f"Write the command behind --, as in `workbench {words} -- python bench.py`."
+    return f"Write the command after --, as in `workbench {words} -- python bench.py`."
 
 
 def progress_of(command: str) -> Say:

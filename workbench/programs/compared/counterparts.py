@@ -134,9 +134,9 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
     surveys = old, new
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
         return _(
-            "no factor is told, for one side calls a kernel again and again of which "
-            "it tried configurations before, and the other does not: the sums are "
-            "not of the same work"
+            "no speed-up is given: one side calls a kernel again after trying its configurations, "
+            "and the other does not, so the sums are not of the same "
+            "work"
         )
     for pair in pairs:
         if len(pair.old) != 1 or len(pair.new) != 1:
@@ -154,9 +154,9 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
         ):
             numbers = (" → ".join(f"{round(x):,}" for x in own) for own in (counts, often))
             return _(
-                "no factor is told, for {name} is launched in {tried} configurations, "
-                "{often} times in all, as where a tuner tries them: the sums are not of "
-                "the same work"
+                "no speed-up is given: {name} is launched in {tried} configurations, "
+                "{often} times in all, as by a tuner, so the sums are not of the same "
+                "work"
             ).format(name=works[many].name, tried=next(numbers), often=next(numbers))
     return ""
 
@@ -609,8 +609,8 @@ def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, L
             samples = sum(launch.samples for launch in held)
             found += [(x, Fraction(one.launches * x.samples, samples * runs)) for x in held]
     share = seen / whole if whole else 1.0
-    of_time = _("{known} of {classes} configurations were looked at closely, {share} of their time")
-    of_work = _("{known} of {classes} configurations were looked at closely, {share} of their work")
+    of_time = _("{known} of {classes} configurations were profiled, {share} of their time")
+    of_work = _("{known} of {classes} configurations were profiled, {share} of their work")
     lacking = (of_time if survey.timed else of_work).format(
         known=known, classes=classes, share=quantity(100 * share, "%")
     )

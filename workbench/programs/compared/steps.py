@@ -65,7 +65,7 @@ class KernelStep(Record, frozen=True):
         if other is None or other.story is None or other.near.of is None:
             return ""
         doubt = f" ({other.doubt.words})" if other.doubt is not None else ""
-        return _("The other way went launches of {words}{doubt}. {sentence}").format(
+        return _("In the other direction went launches of {words}{doubt}. {sentence}").format(
             words=other.near.of.words, doubt=doubt, sentence=other.story.sentence
         )
 
@@ -171,7 +171,7 @@ def closer(
             set(each.detail) & set(places) for each, places in without
         )
         how = _(" as an iteration launches it") if tried else ""
-        why = _("no launch of it{how} was looked at closely in {names}").format(
+        why = _("no launch of it{how} was profiled in {names}").format(
             how=how, names=_(" and ").join(lacking)
         )
         return Closer(old=old, new=new, silence=why)
@@ -182,11 +182,11 @@ def closer(
         return Closer(old=old, new=new)
     of = next(_classes_seen(row, old, new), None)
     if of is None:
-        why = _("its launches that were looked at closely have no configuration in common")
+        why = _("its profiled launches have no configuration in common")
         return Closer(
             old=None,
             new=None,
-            silence=_("{why}: `capture --like` looks at the same").format(why=why),
+            silence=_("{why}: `capture --like` profiles the same").format(why=why),
         )
     return _of_class(of, row, difference, (old, new))
 
@@ -242,7 +242,7 @@ def _together(
     return Closer(
         old=replace(details[0], launches=old),
         new=replace(details[1], launches=new),
-        part=_("{part} that were looked at").format(part=part) if lacking else part,
+        part=_("{part} that were profiled").format(part=part) if lacking else part,
         seen=(works[0].seconds, works[1].seconds),
         lacking=lacking,
     )
@@ -295,7 +295,7 @@ def _doubt(
     if apart or against:
         why = _("ncu runs every launch alone and empties the caches before it")
         if difference.old.survey.way == "ncu":
-            why = _("few launches were looked at closely, and all were timed")
+            why = _("few launches were profiled, and all were timed")
         one = _(
             "in the program a launch is {ratio}, under the profiler {profiled}: "
             "the program's time counts ({why})"

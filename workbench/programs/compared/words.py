@@ -133,7 +133,7 @@ def _rank_lines(times: Sequence[RankTime]) -> list[str]:
         if one.wait_s is not None:
             line += _(", {wait_s} of it waiting").format(wait_s=quantity(one.wait_s, "s"))
         lines.append(
-            _("{line}; {alone_s} with nothing beside it").format(
+            _("{line}; {alone_s} with nothing else running").format(
                 line=line, alone_s=quantity(one.alone_s, "s")
             )
         )
@@ -209,8 +209,8 @@ def _without_interval(difference: ProgramDifference) -> str:
         text = _("; of the iterations of {names} only the mean is known")
         return text.format(names=listed(alone))
     if len(alone) > 1:
-        return _("; one run has no interval, --repeat gives one")
-    return _("; one run of {name} has no interval, --repeat gives one").format(name=alone[0])
+        return _("; single run; use --repeat 5 for an interval")
+    return _("; one run of {name} has no interval; use --repeat 5 for one").format(name=alone[0])
 
 
 def time_words(estimate: Estimate, noun: str = "run") -> str:
@@ -297,7 +297,7 @@ def change_words(difference: ProgramDifference) -> str:
         return f"{text}{difference.tried}"
     if not part.moved:
         within = change.n > 1 and change.low <= 0 <= change.high
-        noise = _("its interval holds zero") if within else _("within a duration's usual noise")
+        noise = _("its interval contains zero") if within else _("within a duration's usual noise")
         return _("{text}no measurable change ({value}, {noise})").format(
             text=text, value=signed(change.value, "s"), noise=noise
         )

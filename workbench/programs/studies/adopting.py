@@ -116,7 +116,7 @@ def check_repeatable(lifted: LiftedLaunch) -> None:
             raise KernelError(
                 f"a pointer of {plain_name(lifted)} leads to the variable {pointer.target} of its "
                 "code",
-                "Its address is known to the program alone; write the study by hand.",
+                "Only the program knows its address; write the study by hand.",
             )
 
 
@@ -221,8 +221,8 @@ def buffer_uses(
         elif buffer.name in guessed:
             use.role, use.restored = "output", False
             notes.append(
-                f"{use.name}: the launch left it as it was, so the program had computed the same "
-                "before. It begins without a value, on the guess that all is written."
+                f"{use.name}: the launch did not change it: the program had computed the same "
+                "before. It starts without a value, assuming that all of it is written."
             )
         if use.role == "output" and buffer.name in holding:
             if buffer.name in aimed:

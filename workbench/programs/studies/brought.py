@@ -294,7 +294,7 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
         said = "\n".join((*printed, *runs[0].notices))
         raise KernelError(
             f"the program launched no kernel (exit code {runs[0].code})\n{said}".rstrip(),
-            "Give it the arguments that it needs, behind --; `workbench run` says what it does.",
+            "Give it the arguments that it needs, after --; `workbench run` says what it does.",
         )
     work: Counter[str] = Counter()
     for run in runs:
@@ -346,7 +346,7 @@ def _groups(
     kernels = list(_kernels(source, runs))
     left = {readable(name): why for run in runs for name, why in run.unrecorded.items()}
     hint = (
-        "Give it less to do: by arguments behind --, or smaller sizes in a copy of the file."
+        "Give it less work: by arguments after --, or smaller sizes in a copy of the file."
         if left
         else "A study compares the array that a kernel writes. `workbench run FILE.cu` checks and "
         "counts a program without one."

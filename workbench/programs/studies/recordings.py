@@ -116,7 +116,7 @@ def plain_name(lifted: LiftedLaunch) -> str:
 def told_guesses(uses: Sequence[BufferUse], notes: Sequence[str]) -> list[str]:
     """The paragraphs of a docstring that say what was guessed."""
     return [
-        _("Guessed, and to be corrected here: names, element types, the tolerance."),
+        _("Guessed; correct them here: names, element types, the tolerance."),
         "\n".join(map(_in_words, uses)),
         *[f"* {told(note)}" for note in notes if note],
     ]
@@ -273,7 +273,7 @@ def _argument(
     ):
         raise KernelError(
             f"argument {at + 1} of {plain_name(first)} leads elsewhere in another recording",
-            "Record one size alone: leave out --also.",
+            "Record only one size: leave out --also.",
         )
 
     if any(each.argument == at for each in first.textures):

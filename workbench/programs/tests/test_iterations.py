@@ -70,7 +70,7 @@ def test_what_a_tuner_tried_is_not_told_of_its_calls() -> None:
     (step,) = steps
     assert step.story is None and step.comparison is None
     assert step.silence == (
-        "no launch of it as an iteration launches it was looked at closely in @triton_matmul-after"
+        "no launch of it as an iteration launches it was profiled in @triton_matmul-after"
     )
 
 

@@ -40,7 +40,7 @@ def test_what_is_not_there_says_how_to_make_it(cli: Cli) -> None:
 
 def test_what_is_looked_at_as_in_another_capture_was_looked_at_there(cli: Cli) -> None:
     code, _, said = cli("capture", "x", "--engine", "ncu", "--like", "@eager", "--", "true")
-    assert code == 2 and "no kernel of @eager was looked at closely" in said
+    assert code == 2 and "no kernel of @eager was profiled" in said
     assert "Leave out --like" in said
 
 

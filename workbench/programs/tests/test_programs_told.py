@@ -170,7 +170,7 @@ def test_classes_that_nobody_looked_at_are_said() -> None:
     old, new = sides("layernorm_split")
     step = only_step(old, without(new, ("mean_kernel", 64)))
     assert step.story is not None and step.doubt is not None and not step.doubt.against
-    said = "of @layernorm_split-after 12 of 13 configurations were looked at closely, 96"
+    said = "of @layernorm_split-after 12 of 13 configurations were profiled, 96"
     assert said in step.near.lacking and step.near.lacking in step.doubt.words
 
 
