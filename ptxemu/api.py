@@ -266,7 +266,7 @@ class Module:
         return bool(self.ptx.assembled)
 
     def kernel(self, name: str) -> Kernel:
-        """A kernel by its C++ or mangled name; PtxError: there is none, or several."""
+        """A kernel by its C++ or mangled name; PtxError: unknown or ambiguous."""
         mangled = f"{len(name)}{name}"
         fitting = [each for each in self.kernels if mangled in each]
         if name in self.kernels or len(fitting) != 1:

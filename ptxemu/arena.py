@@ -18,7 +18,7 @@ from ptxemu.state.values import Array
 
 #: The array that holds the kernel's arguments, where a kernel takes their address.
 PARAMETERS = "(parameters)"
-#: Two words, of which the second is the barrier of a cooperative launch's grid
+#: Two words, the second for the barrier of a cooperative launch's grid
 #: (``grid_workspace`` in the toolkit's ``cooperative_groups/details/driver_abi.h``).
 WORKSPACE = "(grid workspace)"
 #: The driver's arrays and their bytes: as many as a kernel's parameters have at most (CUDA's
@@ -81,7 +81,7 @@ def _variables(module: Ptx) -> list[Variable]:
 
 
 class _Places:
-    """Deals out addresses, with gaps as wide as what lies beside them."""
+    """Deals out addresses, with gaps as wide as the arrays beside them."""
 
     def __init__(self) -> None:
         self.end, self._gap = _BASE, ALIGN
@@ -121,7 +121,7 @@ def memory_for(
 
 
 def _taken(size: int, times: int, largest: tuple[int, str]) -> NDArray[np.uint8]:
-    """Memory for arrays, of which `times` as much is needed; ResourceError: there is less."""
+    """Memory for arrays, `times` as much is needed; ResourceError: there is less."""
     left, need = room(), size * times
     with contextlib.suppress(MemoryError):
         if need <= left:

@@ -159,7 +159,7 @@ def _check(launch: KernelLaunch, function: Function) -> None:
 
 
 def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> bytes:
-    """The kernel's arguments, each where its parameter lies."""
+    """The kernel's arguments, each at its parameter's place."""
     if len(params) != len(launch.args):
         raise LaunchError(
             f"kernel {launch.kernel} takes {len(params)} arguments, not {len(launch.args)}",
@@ -226,7 +226,7 @@ def prepare(
     check: bool = False,
     origins: Origins | None = None,
 ) -> CompiledKernel:
-    """Compile a kernel for one launch over an arena; `origins` are told of every value's lines.
+    """Compile a kernel for one launch over an arena; `origins` record every value's lines.
 
     Raises:
         PtxError: there is no such kernel, or it is not valid PTX.

@@ -1,4 +1,4 @@
-"""Work dealt to forked processes, of which any may be killed at any moment.
+"""Deal work to forked processes; any of them may be killed at any moment.
 
 Each process has a pipe of its own to the parent, and there is no queue that they share: a
 process that ends while it writes its answer holds no lock that another one waits for.

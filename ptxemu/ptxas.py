@@ -221,7 +221,7 @@ _PASSES = 3
 class _Evidence:
     """Evidence of a block's instructions."""
 
-    #: Line of PTX -> how many times the block makes it, of lines that are told by it.
+    #: Line of PTX -> how many times the block makes it, of lines that show it.
     held: Mapping[int, float]
     #: Count -> instructions whose line ran so often, of those that are no deeper in loops.
     near: Mapping[int, int]
@@ -433,7 +433,7 @@ def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: i
 #: Instructions of the routine for rare quotients: zeros on an H200, whose way through it is the
 #: commonest.
 _ROUTINE = 34.0
-#: Share of what is counted that may be left out of it before there is no number.
+#: Largest share of a count that may be missing before it is unknown.
 _LEFT_OUT = 0.05
 #: Opcodes of accesses to memory that ptxas may move registers to and from: LDL, LDS, STL, STS.
 _KEEPS = {

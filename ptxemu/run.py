@@ -76,7 +76,7 @@ ERRORS = ("sectors", "wavefronts", "warps")
 
 @dataclass(slots=True)
 class _Portion:
-    """A batch of blocks of one stratum. `weight`: blocks of the grid that each stands for."""
+    """A batch of blocks of one stratum. `weight`: blocks of the grid that each represents."""
 
     blocks: Blocks
     stratum: int = 0

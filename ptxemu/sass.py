@@ -364,7 +364,7 @@ def _spread(rows: list[Row], size: int) -> list[Row]:
     return [rows[place - 1] if place else _NOWHERE for place in places]
 
 
-# --- What ptxas made of the accesses of PTX: on which line each stands, and how wide it is ---
+# --- What ptxas made of the accesses of PTX: the line and the width of each ---
 
 
 class Assembled:

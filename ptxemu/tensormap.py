@@ -1,4 +1,4 @@
-"""Tensor maps: what ``cuTensorMapEncodeTiled`` and ``cuTensorMapEncodeIm2col`` are told.
+"""Tensor maps: the arguments of ``cuTensorMapEncodeTiled`` and ``cuTensorMapEncodeIm2col``.
 
 The rules by which the driver refuses values stand here once: they are checked where a version
 says them, before a driver or the emulator sees them.

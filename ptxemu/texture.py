@@ -1,4 +1,4 @@
-"""Textures: what ``cuTexObjectCreate`` is told of texels in memory, and how they are read.
+"""Textures: the descriptors of ``cuTexObjectCreate``, and reading texels.
 
 The rules by which the driver refuses values stand here once, as those of tensor maps do. How a
 coordinate becomes texels and weights stands in `ptxemu.ops.textures`.

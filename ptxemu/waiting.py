@@ -111,7 +111,7 @@ class Suspended:
 
 
 # --- Lanes that wait for others of their warp ---
-# What the lanes of a warp run together names those that take part. Lanes that are named and
+# An instruction that the lanes of a warp run together names its lanes. Lanes that are named and
 # not here run first: they come as well, or end, and then the others go on. Where they do
 # neither, a GPU would wait for ever, or give an undefined result.
 
@@ -180,7 +180,7 @@ class Gathering:
 # turn; where all rest and nobody has changed anything, they wait for ever. That needs no
 # guess of what the loop is for.
 
-#: Iterations before a loop is looked at, and between two looks at most.
+#: Iterations before a loop is checked, and most between two checks.
 _FIRST, _RARELY = 64, 4096
 #: A look that finds no second arrival after so many instructions has missed the loop's end.
 _LOST = 20_000
@@ -188,7 +188,7 @@ _LOST = 20_000
 
 @dataclass(slots=True)
 class _Loop:
-    """Lanes that go round a loop together, and what they were when last looked at."""
+    """Lanes that go round a loop together, and their state at the last check."""
 
     mask: Mask
     rounds: int = 0

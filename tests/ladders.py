@@ -179,5 +179,5 @@ def check_refused(study: Study, version: Version, problem: Problem, sentence: st
     with pytest.raises(UsageError, match="cannot do problem") as caught:
         study.check_requirements(version, problem)
     message = caught.value.message
-    assert f"{version.id} cannot do problem {problem.name}" in message
+    assert f"{version.id} cannot run problem {problem.name}" in message
     assert sentence in message, version.id

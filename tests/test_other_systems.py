@@ -172,7 +172,7 @@ def test_writing_on_windows_follows_no_link_and_no_junction(tmp_path: Path) -> N
     said = imitated("windows", tmp_path, "write.py").splitlines()[1:]
     assert said == [
         "b'2'",
-        "x/a/b is there already",
+        "x/a/b already exists",
         "x/link is a link, and workbench does not write through it",
         "'c:precious' is not the name of a file below x",
         "'..\\\\outside\\\\precious' is not the name of a file below x",

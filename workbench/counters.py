@@ -370,7 +370,7 @@ def _missing(launch: Launch, counter: Counter, why: Missing | None) -> Missing:
         return why
     if counter.names:
         return Missing(f"not collected: this profile does not hold {counter.names[0]}")
-    return Missing("this profile holds nothing that it follows from")
+    return Missing("this profile lacks the counters to derive it from")
 
 
 def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:

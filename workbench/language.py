@@ -41,7 +41,7 @@ _WORDS = {
     "was": ("read", "written"),
     "space": ("global", "shared", "local"),
 }
-#: In a field: the place of another sentence; in one that nobody knows a full stop, too.
+#: In a field: the place of another sentence; in one without a template a full stop, too.
 _PLACE = r"\S:\d+: "
 _ANOTHER = rf"{_PLACE}|\. [`A-Z]|\.$"
 _Literal = TypeVar("_Literal", bound=str)

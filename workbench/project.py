@@ -72,7 +72,7 @@ class Project(Record, frozen=True):
         return self.profiles / ".studies" / f"{study}.json"
 
 
-#: The folder of captures and kept runs, in a project or wherever there is none.
+#: The folder of captures and kept runs, in a project or outside of one.
 PRIVATE = ".workbench"
 #: Suffixes of versions' files.
 VERSION_SUFFIXES = (".cu", ".py")
@@ -204,7 +204,7 @@ def _table(path: Path) -> dict[str, object]:
 
 
 def find_project(start: Path | None = None) -> Project | None:
-    """The project that `start` (default: the current folder) lies in, or None.
+    """The project that contains `start` (default: the current folder), or None.
 
     The nearest folder upwards (as far as `upwards` goes) that holds ``workbench.toml``, or a
     ``pyproject.toml`` with a ``[tool.workbench]`` table. Raises UsageError: the settings file is

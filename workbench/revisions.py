@@ -1,4 +1,4 @@
-"""What Git says of the folder that a program is run in: revisions, changes, worktrees.
+"""Git in the folder that a program is run in: revisions, changes, worktrees.
 
 A repository's own settings name programs: to fetch what is missing, to convert files, to show
 them, to watch them, and hooks. A repository may be anybody's, so `git` lets none of them run,
@@ -24,7 +24,7 @@ from workbench.processes.starting import environment, program
 #: Bytes of an uncommitted change that are kept; of a longer one only its hash is.
 LONGEST_PATCH = 400_000
 _TIMEOUT_S = 60
-#: What to do about objects that are not here.
+#: The hint for objects missing from a partial clone.
 COMPLETE = (
     "Nothing is fetched for a partial clone: `git fetch --refetch --no-filter` makes it whole."
 )
@@ -69,7 +69,7 @@ _PLAIN = (
 )
 _VARIABLES = {
     "GIT_NO_LAZY_FETCH": "1",
-    # Over `protocol.NAME.allow` of a repository: there is no protocol of this name.
+    # Overrides `protocol.NAME.allow` of a repository: no protocol has this name.
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",  # what only looks writes no index
@@ -96,7 +96,7 @@ class State(Record, frozen=True):
 
 
 def git(folder: Path, *words: str) -> bytes | None:
-    """What git says in `folder`; None where it fails, or is not there."""
+    """The output of git in `folder`; None if it fails or is not installed."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         answer = _git(folder, words, _TIMEOUT_S)
         return answer.stdout if answer.returncode == 0 else None
@@ -162,7 +162,7 @@ def _as_variables(env: Mapping[str, str], settings: Sequence[tuple[str, str]]) -
 
 
 def repository(folder: Path) -> Path | None:
-    """The root of the working tree that `folder` lies in; None outside of one."""
+    """The root of the working tree that contains `folder`, or None."""
     said = git(folder, "rev-parse", "--show-toplevel")
     return Path(os.fsdecode(said.rstrip(b"\n"))) if said else None
 
@@ -190,7 +190,7 @@ def state_of(folder: Path) -> State:
 
 @contextlib.contextmanager
 def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterator[Path]:
-    """A checkout of a revision beside the working tree, for as long as the block runs.
+    """A checkout of a revision in a worktree of its own, for as long as the block runs.
 
     No filter and no hook of the repository runs: what Git LFS would fetch is a pointer in it.
 
@@ -200,7 +200,7 @@ def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterato
     """
     root = repository(folder)
     if root is None:
-        raise UsageError(f"{folder} is not in a Git repository", "--at needs a revision of one.")
+        raise UsageError(f"{folder} is not in a Git repository", "--at needs a Git revision.")
     commit = commit_of(root, revision)
     if not commit:
         raise UsageError(f"{revision} is not a Git revision here", "`git log` lists them.")

@@ -157,7 +157,7 @@ def register_name(number: int) -> str:
 
 
 class _Mention(NamedTuple):
-    """A register in an operand: `pair` is written as two, `address` stands in brackets."""
+    """A register in an operand: `pair` is written as two, `address` is in brackets."""
 
     first: int
     letter: str

@@ -79,7 +79,7 @@ class Expectation(Record, frozen=True):
     line: int = 0
 
 
-#: A value of a parameter in ``[tune]``: a block's shape stands as ``32x8``.
+#: A value of a parameter in ``[tune]``: a block's shape is written ``32x8``.
 TuneValue = int | float | str | bool
 
 

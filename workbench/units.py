@@ -19,7 +19,7 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
-#: Percentages below this are told as that: one sample of half a million is not a measurement.
+#: Percentages below this are shown as this: one sample of half a million is not a measurement.
 _LEAST = 0.01
 #: Most decimal places: what is smaller is nothing to any counter.
 _PLACES = 8
@@ -60,7 +60,7 @@ def digits3(value: float) -> str:
 
 
 def _fixed(value: float) -> str:
-    """`digits3` without an exponent: 0.0000665 stands beside 0.26 as a reader expects."""
+    """`digits3` without an exponent: 0.0000665 beside 0.26, as a reader expects."""
     text = digits3(value)
     if "e" not in text:
         return text
@@ -204,7 +204,7 @@ def capital(text: str) -> str:
 
 
 def inside(text: str) -> str:
-    """A text as it stands inside of a sentence: an abbreviation keeps its capitals."""
+    """A text for the inside of a sentence: an abbreviation keeps its capitals."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 

@@ -449,7 +449,7 @@ class BulkOrder(_Committed):
             np.maximum.at(newest, (row, warp), steps)
 
     def unread(self) -> None:
-        """Tell of a copy that nobody waited for, where all threads of the batch have ended.
+        """Report a copy without a wait, where all threads of the batch have ended.
 
         The shared memory of a block goes to another when its last thread ends.
         """

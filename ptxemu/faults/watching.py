@@ -224,13 +224,13 @@ class SharedWatcher:
         self.me = (np.arange(lanes.T) // WARP + 1).astype(np.uint8)
         #: Has anybody written since the last barrier of all, or is a copy on its way?
         self._busy = False
-        #: Loads, and orders of warps, of a time in which nobody wrote: looked at when somebody does
+        #: Loads, and orders of warps, of a time without writes: checked at the next write
         #: before the next barrier, and else of no account.
         self._noted: list[tuple[CodeSite, Reach] | Mask] = []
         self._same: set[_Key] = set()
         #: Loads of what has been written, with what their keys are of.
         self._defined: dict[_Key, Reach] = {}
-        #: Of the store that is under way, until its values are known; None: what it meets is told.
+        #: Of the store that is under way, until its values are known; None: conflicts are reported.
         self._doubts: list[_Doubt] | None = None
         #: Mask -> its lanes in one block if they are the same in all, else None.
         self._even: dict[Mask, Array | None] = {}
@@ -556,7 +556,7 @@ class SharedWatcher:
 
 
 def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:
-    """Note a global load by lanes, `bad`, of memory that nobody has written.
+    """Note a global load by lanes, `bad`, of unwritten memory.
 
     The error waits until the batch has ended, so that what follows from it (an endless
     wait, a wild address) is reported first.

@@ -153,7 +153,7 @@ def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> 
 
 
 def _charge(write: Access, source: Reach | None, target: Reach, *, past: bool, sized: bool) -> None:
-    """Add what follows from both of a copy's addresses; `source` None: nobody reads.
+    """Add what follows from both of a copy's addresses; `source` None: it is not read.
 
     That is its wavefronts and, if it goes past the first-level cache, its sectors (`bypass_cost`).
     """

@@ -357,7 +357,7 @@ _SILENT = (
 _MOST = 1 << 20
 #: Threads whose failed assertion is printed.
 _THREADS = 32
-#: Bytes of a string that are looked at together: most are short.
+#: Bytes of a string that are read together: most are short.
 _PIECE = 256
 #: More digits than these has no double, so `%g` shows no more.
 _DIGITS = 1100

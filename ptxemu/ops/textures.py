@@ -29,7 +29,7 @@ _FAR = 2.0**40
 _AXES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
 #: Between what sums of integers that are read as numbers are told apart, by the sign of their type.
 _UNSIGNED, _SIGNED = 65_535, 32_767
-#: A texel along one axis, or in all of them: where it lies, and whether it is there.
+#: A texel along one axis, or in all of them: its place, and whether it exists.
 _Place = tuple[Ints, Array]
 
 
@@ -209,7 +209,7 @@ def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[tuple[Ints, Array
     rows = texture.dims[1] if len(texture.dims) > 1 else 1
     steps = (texture.texel, texture.row, texture.row * rows)
     axes = [_along(texture, axis, each) for axis, each in enumerate(at[: len(texture.dims)])]
-    # Behind the coordinates stands the layer; beyond the last one a chip takes that.
+    # The layer follows the coordinates; beyond the last one a chip takes that.
     layer = sum(np.minimum(each, max(texture.layers, 1) - 1) for each in at[len(axes) :])
     start = np.asarray(layer, np.int64) * (texture.row * rows) + np.zeros((1, 1), np.int64)
     weights = _weights([share for _, share in axes if share is not None])

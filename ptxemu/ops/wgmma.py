@@ -236,7 +236,7 @@ class Sums:
         return stack
 
     def _again(self, known: Accumulated, *, whole: bool) -> Accumulated:
-        """The same sums over registers that nobody has seen: those that were are kept."""
+        """The same sums over fresh registers: the old ones are kept."""
         stack = np.empty_like(known.stack) if whole else known.stack.copy()
         new = Accumulated.__new__(Accumulated)
         new.shape, new.stack = known.shape, stack

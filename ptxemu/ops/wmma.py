@@ -164,7 +164,7 @@ def _check_places(instr: Instr, ctx: Context, role: str, fragment: Operand) -> N
 
 
 def _checked(run: Run, instr: Instr, ctx: Context, fragments: dict[str, Operand]) -> Run:
-    """The same; what is wrong with its fragments is told when it is run."""
+    """The same; faults of its fragments are reported when it runs."""
     try:
         for role, fragment in fragments.items():
             _check_places(instr, ctx, role, fragment)

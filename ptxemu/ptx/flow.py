@@ -360,7 +360,7 @@ def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) ->
 
 
 # --- Loops with several ways back to one head: where their lanes meet ---
-# What decides that a way back is taken is the last branch before it that may lead elsewhere. Where
+# The last branch before a way back that may lead elsewhere decides whether it is taken. Where
 # elsewhere goes back to the head as well (``continue``), ptxas lets the lanes meet before they go
 # back; so it does where every way back may leave the loop for good instead. Where elsewhere may do
 # either, as in a search that goes down as far as it can and then leaves or comes back up, the way

@@ -36,7 +36,7 @@ from ptxemu.ptx.instructions import (
 from ptxemu.ptx.shapes import REJECTED
 
 # --- Recursion: a function that can come to itself has one body, and a frame for each call ---
-# Where PTX is inlined, a recursive function cannot be. Its body stands once in the flat kernel. A
+# Where PTX is inlined, a recursive function cannot be. Its body occurs once in the flat kernel. A
 # call saves the caller's registers in local memory, leaves the number of the place to return to
 # behind them, and jumps; ``ret`` is a ``brx`` by that number. Frames hold what may be needed after
 # the call: registers that occur both before and after it, a loop around it counted as both.
@@ -261,7 +261,7 @@ class _Inlined:
 
 
 class _CallSite(NamedTuple):
-    """A call as it stands in a function: what gets its results, what it is made with."""
+    """A call in a function: the operands that get its results, its arguments."""
 
     instr: Instr
     place: _Inlined
@@ -353,7 +353,7 @@ class _Inliner:
             self.emit(place, item)
 
     def pointing(self, place: _Inlined, instr: Instr) -> Instr:
-        """An instruction that takes an address: of a function, or of what lies in a frame."""
+        """An instruction that takes an address: of a function, or of data in a frame."""
         if instr.op == "call" or not any(isinstance(each, Sym) for each in instr.operands):
             return instr
         operands = tuple(
@@ -498,7 +498,7 @@ class _Inliner:
                     flat.body.append(item)
                     continue
                 each = self.framed[id(item)]
-                # The kernel's own registers are nobody else's.
+                # The kernel's own registers are private.
                 names = saved_registers(piece, at, flat.registers) if number else []
                 self.enter(each, names, aligned(places[each[1].name].bytes))
                 held.update(names)
@@ -570,7 +570,7 @@ class _Inliner:
 
 
 def entry_of(module: Ptx, kernel: str) -> Function:
-    """A kernel by its name in the PTX; PtxError: there is none."""
+    """A kernel by its name in the PTX; PtxError: unknown."""
     entry = module.functions.get(kernel)
     if entry is None or not entry.entry:
         known = ", ".join(f.name for f in module.functions.values() if f.entry)

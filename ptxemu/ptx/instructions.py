@@ -315,7 +315,7 @@ class Ptx:
     prepared: dict[str, Any] = field(default_factory=dict)  # by kernel: what launches share
     #: Kernel -> line -> whether what it reads there, and nothing has written, changes a result.
     judged: dict[str, dict[int, bool]] = field(default_factory=dict)
-    #: Kernel -> launches that have been looked at for that.
+    #: Kernel -> launches examined for that.
     looks: Counter[str] = field(default_factory=Counter)
 
     def address_of(self, function: str) -> int:

@@ -270,7 +270,7 @@ class Cursor:
     # --- scopes
 
     def open_scope(self) -> None:
-        """Enter braces: labels in them are known ahead, and are nobody else's."""
+        """Enter braces: labels in them are known ahead, and are private."""
         if len(self.scopes) > _MOST_SCOPES:
             raise self.error(f"more than {_MOST_SCOPES} braces in each other")
         self.scopes.append({})

@@ -62,7 +62,7 @@ def _wrong(instr: Instr, registers: Mapping[str, str]) -> str:
     if guard is not None and registers.get(guard.name) != "pred":
         return f"its guard {guard.name} is not a predicate"
     if instr.parts in (("mbarrier",), ("wgmma",)):
-        return "it does not say what it does"
+        return "its operation is missing"
     bounds = _COUNTS.get(instr.op)
     if bounds is None or "async" in instr.parts:
         return ""
@@ -104,7 +104,7 @@ def _registers(instr: Instr, registers: Mapping[str, str]) -> str:
 
 
 def _pieces(operand: Operand) -> Iterator[tuple[bool, Operand]]:
-    """The registers and numbers of an operand; True for what stands behind ``|``."""
+    """The registers and numbers of an operand; True for those after ``|``."""
     if isinstance(operand, Reg | Imm):
         yield False, operand
     elif isinstance(operand, Pair):

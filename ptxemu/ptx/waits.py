@@ -148,7 +148,7 @@ _SECTOR = 32
 
 
 def schedule_dependent_blocks(graph: ControlFlow) -> set[int]:
-    """Basic blocks, by index, that run as often as timing has it: of loops, and behind branches."""
+    """Basic blocks, by index, that run as often as timing decides: in loops, behind branches."""
     out = _chosen(graph)
     for head in sorted({head for block in graph.ordered for head in block.loops}):
         body = [block for block in graph.ordered if head in block.loops]

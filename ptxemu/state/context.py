@@ -36,7 +36,7 @@ def writes_itself(run: Run) -> Run:
 
 
 def then(run: Run, act: Callable[[Mask], object]) -> Run:
-    """The same, and behind it something that its lanes are told to."""
+    """The same, and after it something for its lanes to do."""
 
     def both(R: Registers, M: Mask) -> object:
         value = run(R, M)
@@ -190,7 +190,7 @@ class Runtime:
         self.warnings: set[str] = set()  # code that runs, but is likely a mistake
         self.fill = 0  # every byte of shared memory when a block starts
         self.presumes = False  # does it stand in registers as well that nothing has written?
-        #: Reads of shared memory that nobody has written: the first one, or (`found`) all.
+        #: Reads of unwritten shared memory: the first one, or (`found`) all.
         self.undefined: dict[int, Fault] = {}
         self.doubts: set[str] = set()  # where a chip may give any value, and may well be meant so
         #: Counts stores and atomics that left memory other than it was, while `probing`.
@@ -255,7 +255,7 @@ class Named(NamedTuple):
     dynamic: bool = False  # its size is the launch's
 
     def at(self, address: int) -> str:
-        """``tile[1][3]``: what lies at an address, which may be outside."""
+        """``tile[1][3]``: the element at an address, which may be outside."""
         if address == self.start and not self.width and self.size <= _WORD:
             return self.name
         return element(self.name, address - self.start, self.width, self.shape)
@@ -314,7 +314,7 @@ class Context:
         self.params, self.textures = b"", dict[int, Bound]()
         self.environment: dict[str, int] = {}
         #: The slots of registers by their names, of literals by their bits, and of parameters by
-        #: where each lies, its bytes, those of the register, and whether it is signed.
+        #: the place of each, its bytes, those of the register, and whether it is signed.
         self.slots: dict[str | int | tuple[int, int, int, bool], int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register

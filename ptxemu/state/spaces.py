@@ -68,7 +68,7 @@ class Allocation:
     width: int = 0  # bytes of an element; 0: not known
 
     def at(self, address: int) -> str:
-        """``x[3]``: what lies at an address, which may be outside."""
+        """``x[3]``: the element at an address, which may be outside."""
         return element(self.name, address - self.start, self.width)
 
     @property
@@ -88,7 +88,7 @@ class Allocation:
 
 
 def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> str:
-    """``tile[1][3]``: what lies so many bytes behind the beginning of an array, or before it.
+    """``tile[1][3]``: the element so many bytes after the start of an array, or before it.
 
     `width`: bytes of an element; 0: not known. The first extent of `shape` does not matter; without
     any it is one value.
@@ -140,7 +140,7 @@ class AddressMap:
             else None  # fmt: skip
 
     def name_at(self, address: int) -> str:
-        """``x[3]``: what lies at an address, or the address itself."""
+        """``x[3]``: the element at an address, or the address itself."""
         array = self.allocation_of(address)
         return array.at(address) if array else hex(address)
 

@@ -238,7 +238,7 @@ def test_sass_of_emulated_profiles_says_that_there_is_none(project: Path) -> Non
     arguments = ["diff", "demo/v2", "demo/v3", "--sass", "--engine", "emulator"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "! --sass: the emulator runs PTX, so no machine code is there" in result.output
+    assert "! --sass: the emulator runs PTX, so there is no machine code" in result.output
 
 
 def test_versions_of_two_studies_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,5 +252,5 @@ def test_a_version_behind_one_of_a_study_is_of_that_study(monkeypatch: pytest.Mo
     monkeypatch.chdir(ROOT)
     both = run("scale_add/v0", "v1")
     assert both == run("scale_add/v0", "scale_add/v1") == run("scale_add/v1")
-    with pytest.raises(UsageError, match="scale_add/v0 is one without a parent"):
+    with pytest.raises(UsageError, match="scale_add/v0 has no parent"):
         CliRunner().invoke(app, ["diff", "scale_add/v0"], catch_exceptions=False)

@@ -92,7 +92,7 @@ def test_it_fits_on_20_lines_and_says_where_the_rest_is(
     monkeypatch.setenv("COLUMNS", "80")
     rows = cli("doctor")[1].splitlines()
     assert len(rows) <= 20 and sum("how to get it" in row for row in rows) == 1
-    assert rows[-1].startswith("--all says the same of the other ")
+    assert rows[-1].startswith("--all shows the other ")
     assert sum("how to get it" in row for row in cli("doctor", "--all")[1].splitlines()) > 2
 
 

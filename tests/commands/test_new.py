@@ -222,8 +222,12 @@ def test_the_only_study_needs_no_name_and_the_next_one_says_what_to_set(
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        ([], "nothing to start was named", "workbench new v5 --from v4"),
-        (["--study", "x", "--from", "v0"], "nothing to start was named", "workbench new NAME"),
+        ([], "name a version, a study or --example to start", "workbench new v5 --from v4"),
+        (
+            ["--study", "x", "--from", "v0"],
+            "name a version, a study or --example to start",
+            "workbench new NAME",
+        ),
         (["v0"], "version v0 already exists: kernels/vadd/v0_one_element.cu", "is v1"),
         (["v1", "--title", "\udcff"], "kernels/vadd/v1.cu: not UTF-8: '\\udcff'", "Unicode"),
         (["v00_x"], "version v0 already exists", "is v1"),

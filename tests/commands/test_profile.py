@@ -75,7 +75,9 @@ def test_dry_run_without_a_gpu_asks_for_the_chip_and_runs_nothing(
 ) -> None:
     code, out, err = cli("profile", "v0", "--dry-run", "--engine", engine)
     assert code == 2 and out == "" and kept(project) == []
-    assert "no GPU is here to ask what to compile for" in err and "--arch sm_90" in err
+    assert (
+        "the architecture to compile for is unknown without a GPU" in err and "--arch sm_90" in err
+    )
 
 
 @pytest.mark.usefixtures("no_gpu")

@@ -75,7 +75,7 @@ def test_memory_of_a_launch_without_counters_is_an_error(report: Callable[[str],
     target = str(report("launch_failed"))
     result = CliRunner().invoke(app, ["show", target, "--memory"])
     assert isinstance(result.exception, UsageError)
-    assert "it holds no counter of memory" in str(result.exception)
+    assert "it has no memory counter" in str(result.exception)
     assert "MemoryWorkloadAnalysis" in result.exception.hint
 
 

@@ -26,7 +26,7 @@ def test_a_time_is_printed_and_kept(cli: Cli, project: Project) -> None:
     assert out.startswith("study double on NVIDIA Stand-In 1, ")
     assert " UTC, cold caches, by CUDA events" in out.partition("version")[0].replace("\n", " ")
     assert "speed to library" in out
-    assert "first launch" in out and "no part of the median" in out
+    assert "first launch" in out and "not part of the median" in out
     assert kept(project) == [("v0", "n1000")]
 
 

@@ -19,10 +19,10 @@ SEEN = [
      "tool (like DCGM) is concurrently collecting profiling data.",
      "missing", "another program", "dcgmi profile --pause"),
     ("==ERROR== Profiling is not supported on device 0 as it uses the Windows Subsystem for Linux "
-     "(WSL).", "missing", "driver of Windows", "WSL 2"),
-    ("CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "missing", "closed", "enable_prof"),
-    ("CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED", "missing", "closed", "as large as"),
-    ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "closed", "has to be off"),
+     "(WSL).", "missing", "Windows driver", "WSL 2"),
+    ("CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "missing", "blocked", "enable_prof"),
+    ("CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED", "missing", "blocked", "as large as"),
+    ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "blocked", "has to be off"),
     ("bash: line 1: ncu: command not found", "missing", "not found here", "on PATH"),
     ("./app: error while loading shared libraries: libcudart.so.12: cannot open shared object "
      "file: No such file or directory", "missing", "not found here", "ldd"),
@@ -31,7 +31,7 @@ SEEN = [
     ("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "denied", "administrators", ""),
     ("NVPW_STATUS_INSUFFICIENT_PRIVILEGE", "denied", "administrators", ""),
     ("======== Warning: nvprof is not supported on devices with compute capability 8.0 and higher.",
-     "missing", "nvprof knows no chip", "Take ncu"),
+     "missing", "nvprof does not", "Take ncu"),
     ("ptxas fatal   : (C7800) Smem spilling should not be enabled when functions use abi.",
      "missing", "shared memory", "__forceinline__"),
     ('==WARNING== Could not deploy stock section files to "/home/u/Sections". Set the HOME '
@@ -61,7 +61,7 @@ SEEN = [
      "usage", "refused", "ncu --help"),
     ("==ERROR== Option '--section .*' did not match any section.", "usage", "refused", "-sections"),
     ("==WARNING== No metrics to collect found in sections.",
-     "usage", "nothing to count", "--list-sets"),
+     "usage", "counted nothing", "--list-sets"),
     ("==ERROR== Failed to find metric regex:^flop_count_sp", "usage", "refused", "--query-metrics"),
     ("==ERROR== Failed to access the following 8 metrics: nvlrx__bytes.sum",
      "usage", "does not have", "NVLink"),
@@ -71,24 +71,24 @@ SEEN = [
      "hang, terminate the profile and re-try by profiling the range of all related launches using "
      "'--replay-mode range'.", "kernel", "waits for another kernel", "lockstep"),
     ("==ERROR== LaunchFailed", "kernel", "crashed", "compute-sanitizer"),
-    ("==ERROR== OutOfMemory", "kernel", "no memory left", "application"),
+    ("==ERROR== OutOfMemory", "kernel", "out of memory", "application"),
     ("==ERROR== Failed to prepare kernel for profiling", "missing", "libcuda", "ldconfig"),
     ("==ERROR== Unknown Error on device 0.", "missing", "without a name", "xid"),
     ("==ERROR== UnknownError", "missing", "without a name", "--devices 0"),
     ("==WARNING== Profiling kernels launched by child processes requires the --target-processes "
      "all option.", "usage", "child process", "--target-processes all"),
-    ("==WARNING== No kernels were profiled.", "kernel", "no kernel was launched", "filters"),
+    ("==WARNING== No kernels were profiled.", "kernel", "no launched kernel", "filters"),
     ("==WARNING== Unable to access the following 6 metrics: ctc__rx_bytes_data_user.sum.",
      "note", "missing from the report", "MIG"),
     ("==WARNING== Backing up device memory in system memory. Kernel replay might be slow.",
-     "note", "host's memory", "application"),
+     "note", "on the host", "application"),
     ("==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, profiling "
-     "results may be inconsistent.", "note", "left alone", "Nothing is wrong"),
+     "results may be inconsistent.", "note", "left alone", "not a fault"),
     ("    Achieved Occupancy                        %          nan", "note", "NaN", "or older"),
     ("==ERROR== The application returned an error code (9).",
-     "after", "did not end well", "without"),
-    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096', "after", "gave up", "beside"),
-    ("==ERROR== An error occurred while trying to profile.", "after", "gave up", "beside"),
+     "after", "the program failed", "without"),
+    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096', "after", "gave up", "has the"),
+    ("==ERROR== An error occurred while trying to profile.", "after", "gave up", "has the"),
 ]  # fmt: skip
 ERRORS = {"denied": CountersDeniedError, "missing": MissingError, "usage": UsageError}
 
@@ -164,7 +164,7 @@ def test_doctor_explains_a_log(cli: Cli, tmp_path: Path) -> None:
     assert code == 0 and [bool(line["means"]) for line in lines] == [False, True, True]
     assert "dcgmi profile --pause" in lines[1]["remedy"] and json.loads(out)["here"] == []
     code, out, _ = cli("doctor", "--log", str(log))
-    assert code == 0 and "an error that is not known here" in " ".join(out.split())
+    assert code == 0 and "an unknown error" in " ".join(out.split())
     log.write_text("all is well\n")
     assert "no error or warning" in cli("doctor", "--log", str(log))[1]
     code, _, said = cli("doctor", "--log", str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""Jobs that come while their worker is there already."""
+"""Jobs that come while their worker exists."""
 
 from __future__ import annotations
 

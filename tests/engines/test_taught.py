@@ -228,11 +228,11 @@ MISTAKES = {
         r"let one thread store it", "\n    if (i > 0 && i <= n) y[i - 1] = x[i - 1];", "",
     ),
     "the sign": one(
-        "2.0f *", "-2.0f *", r"y is the negated reference", r"Turn the sign of what",
+        "2.0f *", "-2.0f *", r"y is the negated reference", r"Negate the stored",
     ),
     "shifted by one": one(
         "x[i]", "x[(i + 1) % n]", r"shifted by one: each element is the one after it",
-        r"^Take one from the index of the load", "x[(i + 1) % n]", "x[(i + 1 - 1) % n]",
+        r"^Subtract one from the index of the load", "x[(i + 1) % n]", "x[(i + 1 - 1) % n]",
     ),
     "shifted the other way": one(
         "x[i]", "x[(i + n - 1) % n]", r"shifted by one: each element is the one before it",
@@ -314,5 +314,5 @@ def test_what_a_loose_tolerance_hides_is_counted(tmp_path: Path) -> None:
     (folder / "v0.cu").write_text(VERSION.replace("2.0f *", factor), "utf-8")
     error = judged(tmp_path, "s/v0", "n1000")
     assert error is not None
-    said = "34 of 1,000 elements of y are off by more than the tolerance, 483 more by less"
+    said = "34 of 1,000 elements of y are off by more than the tolerance, 483 more are off by less"
     assert said in error.message

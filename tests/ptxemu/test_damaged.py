@@ -51,8 +51,12 @@ DAMAGED = {
     "a comment without end": ("\tret;", "/* \tret;", "has no end"),
     "no opcode": ("mov.u32", "7", "expected a name"),
     "a call of nothing": ("mov.u32 %r1, 5", "call", "it names no function"),
-    "an opcode alone": ("mov.u32 %r1, 5", "mbarrier", "it does not say what it does"),
-    "a wait for no phase": ("mov.u32 %r1, 5", "mbarrier.try_wait %r1, [%rd1]", "makes no sense"),
+    "an opcode alone": ("mov.u32 %r1, 5", "mbarrier", "its operation is missing"),
+    "a wait for no phase": (
+        "mov.u32 %r1, 5",
+        "mbarrier.try_wait %r1, [%rd1]",
+        "cannot be interpreted",
+    ),
     "more threads than numbers": (
         ")\n{",
         ")\n.reqntid 4294967296\n{",

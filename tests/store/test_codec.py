@@ -445,5 +445,5 @@ def test_a_number_that_nothing_counts_to_is_damage(tmp_path: Path, value: float)
     if abs(value) < 1:
         assert encode(profile, tmp_path / "x")
         return
-    with pytest.raises(DataError, match=r"odd is .*, which no counter can be"):
+    with pytest.raises(DataError, match=r"odd is .*, impossible for a counter"):
         encode(profile, tmp_path / "x")

@@ -124,7 +124,7 @@ def test_requirements(maker: Maker) -> None:
     one = Problem(name="one", parameters={"N": 1})
     study.check_requirements(study.version("v0"), study.problem())
     study.check_requirements(study.version("v1"), one)
-    with pytest.raises(UsageError, match="v0 cannot do problem one: it needs two") as caught:
+    with pytest.raises(UsageError, match="v0 cannot run problem one: it needs two") as caught:
         study.check_requirements(study.version("v0"), one)
     assert "kernels/s/v0.cu:5" in caught.value.hint
 

@@ -247,7 +247,7 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     which = (
         _("Of {n} launches it is the longest.")
         if timed
-        else _("Of {n} launches it is the first; not each has a duration.")
+        else _("Of {n} launches it is the first; not every launch has a duration.")
     )
     return replace(profile, launches=(chosen,)), which.format(n=len(launches))
 
@@ -274,7 +274,7 @@ class _MadeStudy:
         if is_capture(report):
             self.report = report.partition("::")[0]
         told = self.launch.signature or self.launch.kernel
-        found = _("It holds no source of it.")
+        found = _("It does not contain its source.")
         if self.source:
             name = PurePosixPath(self.source.path).name
             found = _("Its source is {name}, unchanged.").format(name=name)
@@ -324,7 +324,7 @@ class _MadeStudy:
             return code(self.source.text or "", kind="cuda")
         types = ", ".join(each.type for each in self.parameters)
         name = own_name(self.launch.kernel)
-        missing = _("{report} holds no source of it: write the kernel here.")
+        missing = _("{report} does not contain its source: write the kernel here.")
         return (
             f"// {missing.format(report=self.report)}\n"
             f"__global__ void {name}({f'/* {types} */' if types else ''});\n"

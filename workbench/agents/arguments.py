@@ -56,7 +56,7 @@ class ListArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ChoiceArguments(Arguments, frozen=True, kw_only=True):
-    """Which of the recorded profiles are meant."""
+    """Select recorded profiles."""
 
     study: _Study = ""
     problem: _Problem = ""
@@ -182,4 +182,4 @@ class ExplainArguments(Arguments, frozen=True, kw_only=True):
 
 
 class PlainArguments(Arguments, frozen=True, kw_only=True):
-    """Of `doctor`, which needs to be told nothing."""
+    """Arguments of `doctor`, which takes none."""

@@ -18,7 +18,7 @@ _WHICH = ("study", "version", "problem", "engine", "device", "stale")
 #: Fields of a step's document that make the causal strip.
 _STRIP = ("study", "problem", "device", "old", "new", "comparable", "warnings", "time")
 _CAUSE = ("sentence", "strip", "cause")
-#: A verdict on a claim is at most as long, without what stands around an answer.
+#: Most characters of a verdict on a claim, without the envelope of an answer.
 _VERDICT_BYTES = 950
 
 

@@ -108,7 +108,7 @@ def value_of(launch: Launch, counter: str) -> Number | None:
 
 
 def main_launch(profile: Profile) -> Launch | None:
-    """The measured launch that weighs most, which stands for a profile where one must."""
+    """The measured launch that weighs most, to represent a profile."""
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
         return None
@@ -198,7 +198,7 @@ class _Weighted:
                 )
         if not known:
             first = readings[0]
-            return first if isinstance(first, Missing) else Missing(_("no launch holds it"))
+            return first if isinstance(first, Missing) else Missing(_("no launch has it"))
         ncu, derived = known[0][0].ncu, any(reading.derived for reading, __ in known)
         several = _("{known} launches").format(known=number)
         whole = sum(weight for __, weight in known)
@@ -336,7 +336,7 @@ class _Matching:
                 self.take(a, b, how)
 
     def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
-        """Match what stands in one gap on both sides, if that is as many launches.
+        """Match the launches of one gap on both sides, if equally many.
 
         In order where they have one shape, or no time; else those that take longest of all.
         """
@@ -462,7 +462,7 @@ class Recent(Generic[_Of, _Found]):
     def __init__(self, find: Callable[[_Of], _Found], most: int | None = None) -> None:
         self._find = find
         self._most = most
-        # By identity, which is no other record's while this one is there.
+        # By identity, which is unique while this record exists.
         self._known: dict[int, tuple[Callable[[], _Of | None], _Found]] = {}
 
     def __call__(self, record: _Of) -> _Found:

@@ -53,7 +53,7 @@ from workbench.sass import (
 )
 from workbench.units import listed
 
-#: Name -> a line counter, and the opcodes of which alone it is taken. ncu counts loads and stores
+#: Name -> a line counter, and the only opcodes that it counts. ncu counts loads and stores
 #: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
 #: what warps do to wait for one another (``arrivals``: all that is done to an mbarrier).
 KINDS = {
@@ -281,7 +281,7 @@ def _readable(profile: Profile) -> bool:
 
 def _is_readable(launch: Launch) -> bool:
     texts = launch.instructions.text
-    # The first one tells PTX, of which nothing else need be read.
+    # The first one identifies PTX; no other need be read.
     return not texts or (bool(parse(texts[0]).opcode) and code_of(launch).readable)
 
 

@@ -132,7 +132,7 @@ _SCOREBOARDS = ("long_scoreboard", "short_scoreboard")
 _ANSWERED = HOLDING["long_scoreboard"] | HOLDING["short_scoreboard"]
 #: Opcodes that may still have to read a register that is overwritten.
 _READERS = _ANSWERED | HOLDING["drain_stall"] | COPIES | {"STS", "STSM"}
-#: States that an operation asks for, wherever the sample lies behind it.
+#: States that an operation asks for, wherever after it the sample is.
 _ASKED = ("membar", "sleeping", "gmma_stall")
 #: Counters of what an instruction costs the queue that it goes through.
 _COSTS = ("memory_l1_wavefronts_shared", "memory_l1_tag_requests_global", "inst_executed")
@@ -336,7 +336,7 @@ class _Ledger:
         ]
 
     def _drained(self, row: int) -> list[Producer]:
-        # The sample of a warp that waits in EXIT lies on the instruction behind it.
+        # The sample of a warp that waits in EXIT is on the instruction after it.
         behind = row > 0 and self.operations[row - 1].opcode == "EXIT"
         return self.slices.nearest(row - 1 if behind else row, HOLDING["drain_stall"], _STORES)
 

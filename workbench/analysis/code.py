@@ -259,7 +259,7 @@ def _body(flow: Flow, header: int, back: int) -> set[int]:
 #
 # The walk goes against the flow of control, over blocks and around loops, register by register.
 # It ends at an unconditional write, and at a read: whatever was in flight has arrived before
-# that read went on, so nobody behind it waits for the same write (the pruning by dominance of
+# that read went on, so no later instruction waits for the same write (the pruning by dominance of
 # Zhou et al., "GPA: A GPU performance advisor", CGO 2021, done along every path). Distances are
 # in instructions along the shortest of the paths.
 
@@ -312,7 +312,7 @@ class Slices:
                     kinds.append(way | lasting)
 
     def among(self, issued: Container[int]) -> Slices:
-        """The same kernel, of which only these rows ran (all, if none is known)."""
+        """The same kernel, limited to the rows that ran (all, if unknown)."""
         other = copy(self)
         other._ran, other._kinds, other._found = issued or None, {}, {}
         other._nearest = {}
@@ -512,7 +512,7 @@ def _of_launch(launch: Launch) -> KernelCode:
     labels = _labels(leads)
     texts = [text.strip().rstrip("; ").replace("\n", " ") for text in table.text]
     for row, target in leads.items():
-        # The label is ours: it is put in as it is, whatever stands in the text.
+        # The label is ours: it is put in as it is, whatever the text has.
         found = _ADDRESS.search(texts[row])
         if found is not None:
             texts[row] = texts[row][: found.start()] + labels[target]

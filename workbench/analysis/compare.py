@@ -101,7 +101,7 @@ class Delta(Record, frozen=True):
     `noise` is the change, in `unit`, that would still count as none; `rule` says
     how several launches became one number; `reason` why a side is missing. `derived`: a side
     follows from shares of peaks, and the title says so. `chances`: what
-    a chip may count on either side where lines run as often as timing has it.
+    a chip may count on either side where lines run as often as timing decides.
     """
 
     id: str
@@ -479,7 +479,7 @@ def _delta(
 
 
 def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partial: str) -> Delta:
-    """A counter of which a side is what no run can have moved nothing, and explains nothing.
+    """A counter with an impossible value on a side did not move and explains nothing.
 
     Nor has a part of the kernels (`partial`) the time of the whole, on either side.
     """

@@ -209,7 +209,7 @@ def _reach(
     if abs(way) <= noise and new != target:
         # It was predicted to stay, or hardly to move, and moved elsewhere.
         if abs(new - old) > noise and (missing > noise if exact else (new - old) * way < 0):
-            beyond = _("it went {missing} beyond").format(missing=quantity(missing, unit))
+            beyond = _("it moved {missing} too far").format(missing=quantity(missing, unit))
             return "refuted", beyond if exact else _("it moved the other way")
         return "inconclusive", _("the predicted change is below the noise, {noise}").format(
             noise=quantity(noise, unit)
@@ -226,7 +226,7 @@ def _reach(
     if covered <= 0:
         return "refuted", _("it did not move that way")
     if exact and covered > 1:
-        return "refuted", _("it went {missing} beyond").format(missing=quantity(missing, unit))
+        return "refuted", _("it moved {missing} too far").format(missing=quantity(missing, unit))
     return "refuted", _("{covered:.0f}% of the predicted change").format(covered=100 * covered)
 
 

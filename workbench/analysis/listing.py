@@ -47,7 +47,7 @@ class Listing:
         }
 
 
-#: Of the launches looked at last: a version is the new side of one step and the old one of others.
+#: Of the latest launches: a version is the new side of one step and the old one of others.
 listing_of = Recent(Listing, most=4)
 
 
@@ -242,7 +242,7 @@ _Rows = tuple[tuple[int | None, int | None], ...]
 def _aligned(
     old: KernelCode, new: KernelCode, rows_old: tuple[int, ...], rows_new: tuple[int, ...]
 ) -> tuple[_Rows, tuple[StandIn, ...]]:
-    """Alike instructions in order, between them those of one role; and what stands in for what."""
+    """Alike instructions in order, between them those of one role; and what replaced what."""
     keys_old, keys_new = [_key(old, row) for row in rows_old], [_key(new, row) for row in rows_new]
     anchors = align(keys_old, keys_new, {})
     out: list[tuple[int | None, int | None]] = []

@@ -125,9 +125,7 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
         )
     elif passes.wide and more > _OFTEN * passes.wide:
         exact = None
-        ideal = _(
-            "the ideal of their width, in which wide loads of lanes that share words lose nothing"
-        )
+        ideal = _("the ideal for their width, which ignores that lanes of wide loads share words")
         why = _("{excess} above {ideal}: the counter may be right").format(
             excess=quantity(passes.excess), ideal=ideal
         )
@@ -136,8 +134,8 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
             more=quantity(more)
         )
     else:
-        fewest = _("as few passes as their width demands")
-        why = _("{fewest}; the counter's waited for other traffic (arbitration)").format(
+        fewest = _("the fewest passes for their width")
+        why = _("{fewest}; the counter also counts waits for other traffic (arbitration)").format(
             fewest=fewest
         )
     yield Opinion(counter=name, reported=counted, exact=exact, why=why)

@@ -126,7 +126,7 @@ def spellings(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, *counter.lines))) if counter is not None else (name,)
 
 
-#: Nine kinds of instructions are told apart, on both sides of a step.
+#: Nine kinds of instructions, counted on both sides of a step.
 _opcodes: Recent[Launch, list[str]] = Recent(
     lambda launch: [parse(text).opcode for text in launch.instructions.text]
 )
@@ -174,7 +174,7 @@ class Placing:
                 self.covered["added"].update(_lines(b))
 
     def unit(self, side: int, line: Line) -> Twins:
-        """The line with its twin, (old, new); a line without a twin stands alone."""
+        """The line with its twin, (old, new); a line without a twin is alone."""
         diff = self.diff
         line = (diff.first_new if side else diff.first_old).get(line, line)
         twins, others = (self.back, diff.twin) if side else (diff.twin, self.back)

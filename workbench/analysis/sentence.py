@@ -41,7 +41,7 @@ from workbench.units import (
     signed,
 )
 
-#: Time that no edit explains is told from this part of the longer duration on.
+#: Least part of the longer duration for which time without an edit is shown.
 _UNEXPLAINED = 0.05
 #: A proof that is believed to be less than this part of the change explains only some of it.
 _PARTLY = 0.3
@@ -102,14 +102,14 @@ def tell(
     return joined(clauses)
 
 
-#: A state of warps is told from this part of the change on.
+#: Least part of the change for which a state of warps is shown.
 _MUCH = 0.25
-#: Two states whose parts differ by less are told apart by no sample.
+#: Samples cannot distinguish two states whose parts differ by less.
 _ALIKE = 0.9
 
 
 def stall_of(cause: Cause) -> StallMove | None:
-    """The stall that is told beside the first proof, the one that moved most with the time.
+    """The stall shown beside the first proof, the one that moved most with the time.
 
     One of the proof's own kind stands for another that samples hardly tell from it. Without one
     that is much of the change it may be that warps issued, or were ready to, for longer or
@@ -143,7 +143,7 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
     words = "" if speed is None else faster(speed.speedup, more and "")
-    # Of a program few launches are looked at, which are not its time.
+    # Few launches of a program are profiled, and they are not its time.
     launches = comparison.new.of_program or any(one.uneven for one in comparison.kernels)
     counted, time = comparison["instructions"].delta is not None, comparison["duration"]
     still = counted and not any(each.moved for each in comparison.counters)
@@ -179,7 +179,7 @@ def _on_devices(head: str, comparison: Comparison) -> str:
 
 
 def _unseen(comparison: Comparison) -> str:
-    """A time that moved, where measured or under the profiler, whose counters are told, alone."""
+    """A time that moved, where measured or under the profiler, of shown counters, alone."""
     speed, duration = comparison.speed, comparison["duration"]
     if speed is None or speed.profiled or speed.moved == duration.moved:
         return ""
@@ -201,7 +201,7 @@ def _by_kernel(kernel: KernelChange | None, kernels: Sequence[KernelChange]) -> 
     return text.format(kernel=kernel_words(kernel)) if kernel is not None else ""
 
 
-#: Kernels that came and went are told where they make this part of the change.
+#: Least part of the change for which added and removed kernels are shown.
 _MOSTLY = 0.5
 #: Kernels of a side that are named.
 _SEEN = 3

@@ -91,7 +91,7 @@ class Story(Record, frozen=True):
     tried: tuple[Score, ...]
     chapters: tuple[Chapter, ...]
     rest: Passage
-    #: What the time changed by, in seconds; 0 where it did not move.
+    #: Change of the time in seconds; 0 if it did not move.
     change_s: float = 0.0
 
     @property
@@ -301,7 +301,7 @@ class _Numbers:
         )
 
     def small(self) -> dict[str, float]:
-        """Counter (or ``duration``) -> weight of what is too small to be told."""
+        """Counter (or ``duration``) -> weight below which a change is not shown."""
         out = {fact.split.counter: fact.weight for fact in self.facts if fact.weight < TELLING}
         if 0 < self._time_weight() < TELLING:
             out["duration"] = self._time_weight()
@@ -388,7 +388,7 @@ def leading(story: Story) -> tuple[Chapter, ...]:
     return tuple(sorted(told or story.chapters, key=rank))
 
 
-#: Time against the step is told from this part of its change on.
+#: Least part of its change for which time against the step is shown.
 _AGAINST = 0.02
 
 

@@ -175,7 +175,7 @@ def title_of(counter: str) -> str:
 
 
 class Tie(Linked, frozen=True):
-    """One link with all that is told of it: its time, and its counters, the heaviest first."""
+    """One link with its time and its counters, the heaviest first."""
 
     weight: float
     facts: tuple[Fact, ...]
@@ -262,7 +262,7 @@ class LeftOut(Record, frozen=True):
 
 
 class Passage(Record, frozen=True):
-    """Links that are told one after the other, and what is left out of them."""
+    """Links that are shown in a row, and the number left out."""
 
     ties: tuple[Tie, ...]
     left_out: LeftOut
@@ -316,7 +316,7 @@ def went_well(counter: str, delta: Number) -> bool | None:
 
 
 def tellable(attribution: Attribution) -> list[CounterSplit]:
-    """The splits that a reader is told of: catalog counters, no samples, no ideal or excess."""
+    """The splits shown to a reader: catalog counters, no samples, no ideal or excess."""
     return [
         split
         for split in attribution.counters

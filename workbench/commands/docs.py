@@ -28,7 +28,7 @@ def command(topic: str | None, of: str | None) -> None:
         write(dumps(schemas() if of is None else schema_of(of)))
         return
     if of is not None:
-        raise UsageError(f"`{topic} {of}` is no page", "Name one: `workbench docs` lists them.")
+        raise UsageError(f"`{topic} {of}` is not a page", "Name one: `workbench docs` lists them.")
     if topic is not None:
         write(page(topic).rstrip("\n") + "\n")
         return

@@ -56,7 +56,7 @@ def command(target: str, where: Selection, page: int | None, format_: str) -> No
     shown = ListPage(list(sizes.values()), page or 1)
     lists: list[StudyList] = []
     for name, part in zip(sizes, shown.parts, strict=True):
-        # What stands on other pages is not read: thousands of versions take seconds.
+        # Versions of other pages are not read: thousands of them take seconds.
         if format_ != "table" or part is not None:
             with _kept(with_errors):
                 damaged: list[DataError] = []

@@ -148,7 +148,7 @@ def command(
         raise UsageError("arguments, --also, --call and --flags are a program's", "Add --from-cu.")
     if example:
         if version or parent or study or title or kernel:
-            raise UsageError("--example makes a study of its own", "Name nothing beside it.")
+            raise UsageError("--example makes a study of its own", "Give nothing else with it.")
         files = start_example(project)
         say(f"wrote kernels/{EXAMPLE}, and what an H200 said of it: {len(files)} files")
         say(f"Next: `workbench list {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
@@ -157,7 +157,7 @@ def command(
     if version is None:
         if study is None or parent is not None or title:
             raise UsageError(
-                "nothing to start was named",
+                "name a version, a study or --example to start",
                 "A version: workbench new v5 --from v4. A study: workbench new NAME. "
                 "A ladder to look at: workbench new --example.",
             )

@@ -55,7 +55,7 @@ def command(
     place = Workspace()
     if single:
         if len(languages) > 1:
-            raise UsageError("one page is in one language", "Give --lang en or --lang zh.")
+            raise UsageError("a single page has one language", "Give --lang en or --lang zh.")
         speaking = using(languages[0]) if languages else nullcontext()
         with Progress().slowly("writing the page"), speaking:
             page = write_page(place, targets, selection, out, force=force)

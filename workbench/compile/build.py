@@ -208,7 +208,7 @@ _TOO_MUCH = re.compile(
 
 
 def _too_much(path: str, over: re.Match[str], lines: list[str], arch: str) -> UnfitError:
-    """More shared memory than a block may declare: how much, of which array, at which line."""
+    """Too much shared memory for a block: the size, the array, the line."""
     declared, most = int(over[2], 16), int(over[3], 16)
     arrays = shared_arrays("\n".join(lines), {})
     sizes = [(width * math.prod(shape), name) for name, (width, shape) in arrays.items()]

@@ -69,7 +69,7 @@ def _holds(path: Path, hidden: list[Path]) -> bool:
 
 
 def _around(path: Path, hidden: list[Path]) -> Iterator[Path]:
-    """A path where nothing hidden lies below it; else what it holds besides."""
+    """A path without hidden files below it, or else the visible entries."""
     path = path.resolve()
     if not _holds(path, hidden):
         yield path

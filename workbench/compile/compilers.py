@@ -281,7 +281,7 @@ class Nvcc:
         return self._assemble(folder, ptx, [*base, "-Xptxas", "-v"], limit, log)
 
     def assemble(self, folder: Path, ptx: str, arch: str, flags: tuple[str, ...]) -> Output:
-        """PTX that is there already, as it stands."""
+        """Existing PTX, unchanged."""
         (folder / "out.ptx").write_text(ptx, encoding="utf-8")
         return self._assemble(folder, ptx, [str(self.path), f"-arch={arch}", *flags], Deadline())
 

@@ -112,7 +112,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
         line = first + getattr(error.node, "lineno", 1) - 1
         said = error.error_message or str(error.__cause__ or "Triton gave no reason")
         raise _SourceError(line, said) from None
-    # Triton's own library lies wherever it is installed: not "here", but in "triton/…".
+    # Triton's own library is wherever it is installed: not "here", but in "triton/…".
     root = Path(triton.__file__).parent.parent
     ptx = made.asm["ptx"].replace(f"{root}/", "")
     Path("out.ptx").write_text(ptx, encoding="utf-8")

@@ -46,7 +46,7 @@ class Cache(NamedTuple):
     most: int
 
     def load(self, name: str, type_: type[T]) -> T | None:
-        """An entry, checked to be of its type; None where there is none that can be read."""
+        """An entry, checked to be of its type; None if missing or unreadable."""
         with contextlib.suppress(OSError, ValueError, RecursionError, WorkbenchError):
             data = read_regular(self.root / name, ByteLimit("what is kept", self.most))
             return msgspec.json.decode(data, type=type_)

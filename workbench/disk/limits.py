@@ -78,7 +78,7 @@ class TotalLimit:
         if self._sum - before + size > most:
             largest = max(self._taken, key=self._taken.__getitem__)
             self._refuse(
-                f"{name} is left out: with its {self._told(size)} it would be too much, after "
+                f"{name} is left out: with its {self._told(size)} it would exceed the limit, after "
                 f"{self._told(self._sum)} of {len(self._taken)} others (the largest is {largest}, "
                 f"{self._told(self._taken[largest])})",
                 self._told(most),
@@ -97,7 +97,7 @@ class TotalLimit:
 
 
 #: Expanded small files: recorded profiles, at most 13 times their size, do not count.
-EXPANDED = TotalLimit("what small files expand to beyond 40 times their size", 128 * MIB, ratio=40)
+EXPANDED = TotalLimit("small files expanded beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
 #: A version in CUDA C++ with all of CUTLASS in its project looks at some thousands.
 LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_000, count=True)
@@ -143,7 +143,7 @@ RECORD = ByteLimit("a recorded profile or time", 128 * MIB, EXPANDED)
 REPORT = ByteLimit("a report", 1024 * MIB)
 CAPTURE = ByteLimit("a capture", 256 * MIB, EXPANDED)
 SOURCE = ByteLimit("a source file", 8 * MIB)
-FACTS = ByteLimit("what is kept of a study", 4 * MIB)
+FACTS = ByteLimit("the record of a study", 4 * MIB)
 SETTINGS = ByteLimit("a file of settings", MIB)
 #: Of a problem, in memory: what an honest one needs fits into the largest GPU.
 ARRAY = ByteLimit("an array", 256 * 1024 * MIB)
@@ -371,5 +371,5 @@ def check_regular(path: Path | str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
             f"{path} is {kind(status.st_mode, 'no file')}, and not a file",
-            "Check what it is for.",
+            "Replace it by a regular file.",
         )

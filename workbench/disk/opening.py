@@ -66,9 +66,9 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
         return next(filter(None, map(unanswered, error.exceptions)), None)
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         words = str(error) if isinstance(error, MemoryError) else ""
-        words = words[:1].lower() + words[1:] or "no more was given"
+        words = words[:1].lower() + words[1:] or "the system gave no more"
         return MissingError(
-            f"there is not enough memory: {words}",
+            f"not enough memory: {words}",
             "Choose less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
         )
     if not isinstance(error, OSError):
@@ -108,7 +108,7 @@ def refused(path: Path | str, error: OSError) -> WorkbenchError:
 
 
 def linked(path: Path, status: os.stat_result) -> DataError:
-    """The error for what stands where a folder or file of our own is to be."""
+    """The error for something else at the path of our folder or file."""
     what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
         f"{path} is {what}, and workbench does not write through it",
@@ -117,7 +117,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
 
 
 def parts_of(root: Path, name: str) -> list[str]:
-    """The folders and the file of a relative name, none of which leads out of `root`.
+    """The folders and the file of a relative name, all of them inside of `root`.
 
     Raises DataError: it is absolute, empty, climbs, or holds what only some systems part names by.
     """

@@ -129,7 +129,7 @@ def new_folder(root: Path, name: str) -> Iterator[Path]:
     """
     with _at(root, name) as (place, file):
         taken = UsageError(
-            f"{root / name} is there already", "Nothing was overwritten; choose another name."
+            f"{root / name} already exists", "Nothing was overwritten; choose another name."
         )
         if place.status(file) is not None:
             raise taken
@@ -166,7 +166,7 @@ def create_files(root: Path, files: Mapping[str, bytes]) -> None:
 def _created(root: Path, name: str, data: bytes) -> None:
     with _at(root, name) as (place, file):
         taken = UsageError(
-            f"{root / name} is there already", "Nothing was overwritten; choose another name."
+            f"{root / name} already exists", "Nothing was overwritten; choose another name."
         )
         if place.status(file) is not None:
             raise taken

@@ -47,7 +47,7 @@ from workbench.store import codec
 from workbench.study.mangling import own_name
 from workbench.units import quantity
 
-#: Kernels that are told apart at a line that several have: those with most of the time.
+#: Kernels listed separately at a line that several share: those with most of the time.
 _KERNELS = 3
 #: When, and the path and the hash of each source.
 _Outline = tuple[str, tuple[tuple[str, str], ...]]
@@ -135,7 +135,7 @@ class NamedFile:
         words = [_("{name} on {device}").format(name=of.title, device=profile.device.name)]
         if not of.exact:
             dark = profile.sources[of.place].text is None
-            words.append(_("its text is not in it") if dark else _("edited since"))
+            words.append(_("source text not recorded") if dark else _("edited since"))
         return words
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
@@ -245,7 +245,7 @@ class NamedFile:
         return named == str(self._path) or _here(named, folders) == self._path
 
     def _changed(self, source: SourceFile) -> str | None:
-        """The text of another file of the kernel, where that is no longer what was compiled."""
+        """The compiled text of another file of the kernel, if that file has changed since."""
         if (path := _here(source.path, self._above)) is None:
             return None
         try:
@@ -305,7 +305,7 @@ def _whole(record: Path) -> Profile:
     return _or_raise(_read_whole(record, _state(record)))
 
 
-# What cannot be read is remembered as well: it may have taken minutes.
+# Unreadable files are remembered as well: reading one may have taken minutes.
 
 
 @lru_cache(maxsize=1024)

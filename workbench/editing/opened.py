@@ -37,7 +37,7 @@ from workbench.units import faster, quantity
 
 #: Files of a study that have lines of a kernel.
 SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
-#: What stands above a kernel to choose from, each with the words of its command.
+#: Actions offered above a kernel, each with the words of its command.
 Commands = list[tuple[str, tuple[str, ...]]]
 #: How the words of an error begin that has a place.
 _PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+)(?: \([^)]*\))?: (?P<words>.+)")
@@ -104,7 +104,7 @@ class OpenedFile:
     The attribute `path` is relative to the project's `root`.
     """
 
-    #: What stands behind each hint, and what of others' records could not be read.
+    #: The text of each hint, and errors of other versions' records.
     mark, troubles = "", ()
 
     def __init__(self, session: CoreSession, path: Path, selection: Selection) -> None:
@@ -244,7 +244,7 @@ class OpenedFile:
             yield from (each for each in remarks(words, self.path) if each.path == self.path)
 
     def beside(self, path: str) -> Path | None:
-        """Another file of the project's kernels that an error named; None where it is none."""
+        """Another file of the project's kernels that an error names, or None."""
         found = (self.root / path).resolve()
         inside = found.is_relative_to(self._session.project.kernels.resolve())
         return found if path != self.path and inside and found.is_file() else None

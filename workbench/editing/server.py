@@ -73,11 +73,11 @@ class Editing:
         self._faults: dict[str, list[Remark]] = {}
         self._trials: dict[str, asyncio.Task[None]] = {}
         self._shown: set[str] = set()
-        # What the client's log has of each file.
+        # Messages already in the client's log, by file.
         self._told: dict[str, set[str]] = defaultdict(set)
 
     async def aside(self, work: Callable[..., _T], *given: Any) -> _T:
-        """Do work beside all other answers: a long file or a report takes its time. In turn."""
+        """Do slow work (a long file, a report) in order, without blocking other answers."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, work, *given)
 
     def begin(self, given: types.InitializeParams) -> None:

@@ -1,4 +1,4 @@
-"""A version's file as it stands, tried in the emulator: a program that ends in time.
+"""Try a version's saved file in the emulator: a program that ends in time.
 
 It stores nothing, and says what it finds as it finds it, a line of JSON each: the counters of the
 largest problem to verify, what the edit moved since the version was recorded, then what is wrong
@@ -50,7 +50,7 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
 
         profile = counted(version, problems[0])
         say(Tried(profile=profile))
-        # What was recorded is tried as well, since ncu's counts are no measure for the emulator's.
+        # The recorded text is tried as well: ncu's counts cannot be compared with the emulator's.
         with contextlib.suppress(WorkbenchError):
             recorded = CoreSession(root).profile(target)
             before = _as_recorded(version, recorded)
@@ -65,7 +65,7 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
                 say(Tried(moved=Diff(*sides).sentence))
         runner = Experiment(project, study, engine)
         subjects = [runner.subject(version, each) for each in problems]
-        # What is wrong is mostly wrong on all of them; the smallest says it soonest.
+        # Most faults show on every problem; the smallest shows them soonest.
         found: list[str] = []
 
         def tell(_place: int, verdict: Verdict) -> None:
@@ -79,7 +79,7 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
 
 
 def _as_recorded(version: Version, profile: Profile) -> Version | None:
-    """The version as it was recorded, front matter included; None where that is no other."""
+    """The version as it was recorded, front matter included; None if it is unchanged."""
     text = next((each.text for each in profile.sources if each.path == version.path), None)
     if not text or text == version.text:
         return None

@@ -86,7 +86,7 @@ def _baseline(
     arrays: dict[str, DeviceArray],
     notices: list[Notice],
 ) -> Run | None:
-    """The baseline, verified as well; a baseline that cannot run is no failure of the version."""
+    """The baseline, verified as well; a baseline that cannot run does not fail the version."""
     if job.baseline is None:
         return None
     try:

@@ -24,7 +24,7 @@ from workbench.model import Estimate, Record, Timing
 from workbench.store import component
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-#: Notices of a timing that nobody should compare with: what disturbed it is over by now.
+#: Notices of a disturbed timing, which is unfit as a baseline: the disturbance has ended.
 DISTURBED = ("throttled", "clock-moved", "not-converged", "drift", "unsettled")
 _LOCK_S = 30.0
 

@@ -70,7 +70,7 @@ class Ruling(Past, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Literal["accepted", "refused", "not judged"]:
-        """What the reasons come to."""
+        """The verdict that follows from the reasons."""
         status = overall(self.gates)
         return "accepted" if status == "pass" else "refused" if status == "fail" else "not judged"
 
@@ -187,7 +187,7 @@ class _Case(NamedTuple):
         return Estimate(value=time.speedup, low=time.low, high=time.high) if time else None, False
 
     def of_time(self) -> Iterator[Gate]:
-        """Whether the whole interval of the ratio lies where it was claimed, and at what clocks."""
+        """Whether the whole interval of the ratio meets the claim, and at what clocks."""
         (ratio, in_turns), new = self.ratio, self.versions[1]
         if ratio is None:
             text = self.turns.silence if self.turns else _("no time of both is recorded")
@@ -217,7 +217,7 @@ class _Case(NamedTuple):
         yield _reason(new, "clocks", "pass" if good else "inconclusive", text)
 
     def recorded(self, step: Diff, store: Store, *, checked: bool) -> Iterator[Gate]:
-        """What is recorded of another source, and which checks are (unless `checked` now)."""
+        """Reasons about stale sources, and about recorded checks (unless `checked` now)."""
         for side, version in zip(step.sides, self.versions, strict=True):
             now = source_hash(self.project, version)
             times = store.timings(study=version.study, version=version.id)

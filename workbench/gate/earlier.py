@@ -43,7 +43,7 @@ class Before(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """A version, and its earlier state: None where there was none; `same`: nobody changed it."""
+    """A version, and its earlier state: None where there was none; `same`: it is unchanged."""
 
     version: Version
     old: Version | None
@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 def changes(project: Project, study: Study, before: Before) -> Changes:
-    """The versions of a study, each beside its earlier state; of its libraries those that are new.
+    """The versions of a study, each with its earlier state; of its libraries only new ones.
 
     A new one that is mostly a lost one's text is that one, renamed. A library's time is not judged,
     so one that was changed is new.
@@ -168,7 +168,7 @@ def _subjects(
     old, new = states
     if new.kind == "python":
         raise UsageError(
-            f"{new.id} is Python, whose kernels only it can launch",
+            f"{new.id} is in Python: only it can launch its kernels",
             "Its earlier state cannot run beside it.",
         )
     ((_, chosen_problem), *_) = chosen(study, new, problem, "profile")

@@ -1,4 +1,4 @@
-"""Gates: a version beside its parent, two programs, or a version beside its own past.
+"""Gates: a version against its parent, two programs, or a version against its own past.
 
 `of_recorded` judges what is recorded. `against` measures or counts a version and its earlier
 state now; `beside_baseline` reads its recorded time beside the runs that were kept.
@@ -114,7 +114,7 @@ def rules_of(place: Workspace, *, timed: bool = True) -> Rules:
 
 
 def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
-    """Judge versions beside their parents, one step, or two captured programs.
+    """Judge versions against their parents, one step, or two captured programs.
 
     `asked` names OLD NEW (versions, reports or captures), one version, or none: all with a
     recorded parent, of the default study or else of every one. `force` also compares the
@@ -151,7 +151,7 @@ def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Pas
     if asked.names or where.study or place.project.default_study:
         return judged(asked)
     if not (studies := study_names(place.project)):
-        return judged(asked)  # it says that there is none
+        return judged(asked)  # it reports the missing parent
     return _joined(
         [judged(replace(asked, selection=replace(where, study=study))) for study in studies]
     )
@@ -253,7 +253,7 @@ def _of_programs(
 def against(
     place: Workspace, asked: Asked, where: str, run: RunOptions, *, accept: bool = False
 ) -> Past:
-    """Judge versions beside their state elsewhere; without names, the changed ones of all studies.
+    """Judge versions against their state elsewhere; without names, all changed ones.
 
     With `every` and no names, unchanged ones too. `where` is a folder with the earlier project, a
     Git revision, or a report: the named version is then judged by its record beside that. The
@@ -391,9 +391,7 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
 
 def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
     status: Status = "pass" if accept else "inconclusive"
-    text = _("was there at {before} and is missing now; --accept takes it").format(
-        before=before.label
-    )
+    text = _("was there at {before}, missing now; --accept takes it").format(before=before.label)
     return Gate(label, "comparable", "comparable", status, text, file)
 
 
@@ -413,7 +411,7 @@ def _at_change(gate: Gate, edited: Edited, project: Project, before: Before) -> 
 
 @contextlib.contextmanager
 def _before(project: Project, where: str, say: Callable[[str], None]) -> Iterator[Before]:
-    """The project as it was: a folder, or else where it lies in a worktree of a revision.
+    """The project as it was: a folder, or its place in a worktree of a revision.
 
     Raises UsageError: no such folder or revision, or no project in it.
     """
@@ -442,7 +440,7 @@ def _gate(version: Version, status: Status, text: str) -> Gate:
 
 
 def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gate]:
-    """The gates of a version that nothing earlier stands beside: whether it is right."""
+    """The gates of a version without an earlier state: whether it is right."""
     version = edited.version
     if errors := wrong(version, outcome):
         return errors
@@ -473,7 +471,7 @@ def wrong(version: Version, outcome: Verified) -> list[Gate]:
 
 
 def gates_of(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
-    """The gates of a version that was measured or counted beside another state or version."""
+    """The gates of a version measured or counted with another state or version."""
     label, file = f"{version.study}/{version.id}", version.path
     if isinstance(outcome, WorkbenchError):
         said = "\n".join(filter(None, (outcome.message, outcome.hint)))
@@ -490,7 +488,7 @@ def gates_of(version: Version, outcome: Outcome, rules: Rules) -> list[Gate]:
 
 
 def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keeping) -> Past:
-    """Recorded times beside the kept runs of their version, problem and device.
+    """Recorded times against the kept runs of their version, problem and device.
 
     Raises:
         UsageError: an unknown version, or no time is recorded of one that was named.

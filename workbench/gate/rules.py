@@ -317,7 +317,7 @@ def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
 def run_gate(
     timing: Timing, runs: Sequence[Estimate], rules: Rules, *, label: str, file: str
 ) -> Gate:
-    """The gate of a recorded time beside the runs of a baseline, which are from old to new."""
+    """The gate of a recorded time against the runs of a baseline (oldest first)."""
     judged = judge_run(timing.time, runs, rules.max_regression, rules.resolution)
     said = judged_words(judged, timing.time, rules.max_regression, rules.resolution)
     text = _("{problem} on {name}: {said}")

@@ -401,7 +401,7 @@ def _lines(path: Path) -> tuple[list[_TuningLine], bool]:
 
 def _check_first(path: Path, first: TuningBegun | None) -> None:
     if first is None or first.format != FORMAT:
-        raise _damaged(path, f"it does not begin as a {FORMAT}")
+        raise _damaged(path, f"it does not start like a {FORMAT}")
     if first.schema_version > SCHEMA:
         raise DataError(f"{path} was written by a newer workbench", "Update workbench.")
 

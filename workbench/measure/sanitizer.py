@@ -105,7 +105,7 @@ def _finding(tool: Tool, block: list[str]) -> Finding | None:
     where: tuple[int, int, int] | None = None
     message = head
     if tool == "racecheck":
-        # The first access stands on the head line: "Error: Race reported between Write
+        # The first access is on the head line: "Error: Race reported between Write
         # access at kernel+0xc0 in file.cu:9".
         message, _, _ = head.partition(" between ")
     for line in block:

@@ -1,4 +1,4 @@
-"""Which figure or card of the pages is meant, for whoever wants it as a file."""
+"""Find a figure or card of the pages, to save it as a file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def figure_of(
     view = _view(session, kind, targets, selection)
     if kind == "step" and view.waterfall is None:
         raise UsageError(
-            "neither side has samples of its warps, so its time has no parts",
+            "neither side has warp samples, so its time cannot be split",
             "`workbench profile` records them under ncu.",
         )
     of = {"step": "waterfall", "ladder": "speed", "roofline": "roof"}

@@ -40,7 +40,7 @@ def members(group: int) -> list[int]:
             text = stat.read_text()
         except OSError:
             continue
-        # The command name stands in parentheses and may itself hold some.
+        # The command name is in parentheses and may itself contain some.
         state, _parent, group_of, *_rest = text.rpartition(")")[2].split()
         if int(group_of) == group and state not in ("Z", "X"):
             found.append(int(stat.parent.name))

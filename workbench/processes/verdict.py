@@ -34,7 +34,7 @@ def awaited(work: Callable[[], int]) -> int | None:
     os.close(theirs)
     while not (state := os.waitpid(child, os.WNOHANG))[0]:
         told = signal.sigwaitinfo({*_TOLD, signal.SIGCHLD})
-        # A terminal has told the whole group, and so the child as well.
+        # A terminal has signalled the whole group, and so the child as well.
         if told.si_signo in _TOLD and told.si_pid:
             os.kill(child, told.si_signo)
     if os.WIFSIGNALED(state[1]):

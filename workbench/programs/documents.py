@@ -130,7 +130,7 @@ class KernelRow(Document, frozen=True):
 
 
 class ProgramDocument(ProgramSide, frozen=True):
-    """A captured program, or a large report seen as one; `said` is what people are told of it."""
+    """A captured program, or a large report seen as one; `said` is its text for readers."""
 
     said: list[str]
     runs: list[RunFacts]
@@ -162,7 +162,7 @@ class KernelFate(Document, frozen=True):
 
 
 class ProgramStep(Document, frozen=True):
-    """One kernel's step, or null and why there is none; `said` is what people are told of it.
+    """One kernel's step, or null and why there is none; `said` is its text for readers.
 
     `told` is the class of launches that the step is of, null where there is but one, `explains`
     the part of the kernel's change in the program that they make; of several kernels `told` is the

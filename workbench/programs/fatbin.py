@@ -133,7 +133,7 @@ def linked(parts: list[bytes]) -> bytes:
 
 
 def _unpacked_lz4(data: bytes, size: int) -> bytes:
-    """Unpack a block of LZ4, as fat binaries hold them; ValueError, IndexError if it is none."""
+    """Unpack a block of LZ4, as in fat binaries; ValueError, IndexError if it is damaged."""
     out = bytearray()
     at = 0
     while at < len(data) and len(out) < size:

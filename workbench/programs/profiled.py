@@ -24,7 +24,7 @@ from workbench.programs.capture.taking import Order, take
 from workbench.session.targets import Target, resolve
 from workbench.session.workspace import Workspace
 
-#: Set in a process that is looked at: by us, and by whatever loads a tool into it.
+#: Set in a profiled process, by us or by any tool loaded into it.
 _AGAIN, _INJECTED = "WORKBENCH_PROFILED", "CUDA_INJECTION64_PATH"
 _DOMAIN = "workbench"
 

@@ -1,4 +1,4 @@
-"""Find changed files: folders looked at again and again, by `stat` alone.
+"""Find changed files: poll folders with `stat`.
 
 Polling, and not the kernel's notices of changes: a profile that a compute node writes
 to a network folder raises no notice on the machine that watches it. A look at

@@ -233,7 +233,7 @@ class CoreSession(Workspace):
         device: str | None = None,
         damaged: list[DataError] | None = None,
     ) -> StudyList:
-        """All that is recorded of a study, and the ladder that stands for it.
+        """All that is recorded of a study, and the ladder that represents it.
 
         Args:
             study: The study; None: the default one.

@@ -57,7 +57,7 @@ def captures(text: str) -> Captures:
     """
     if (found := installed()) is None:
         raise UsageError(
-            f"{text} is of a program, and this workbench has no feature for programs",
+            f"{text} belongs to a program, and this workbench lacks the feature for programs",
             "Name a version or a report file, or install workbench with all of its features.",
         )
     return found

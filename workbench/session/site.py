@@ -135,7 +135,7 @@ def _report_file(place: Workspace, text: str) -> ReportFile:
 
 
 class FoundPage(Record, frozen=True):
-    """A page on disk, the site that it lies in, and what to call it alone."""
+    """A page on disk, its site, and its file name as a single page."""
 
     path: Path
     root: Path
@@ -181,8 +181,8 @@ def write_page(
     """Write the page that `targets` mean as one self-contained file.
 
     `targets` are a version, a step, a study, one or two reports or programs, or a page's file;
-    `out` is the file, or a folder for it; None: the current one. `force`: overwrite what is no page
-    of a report. Raises UsageError, DataError: as `found_page`; or there is another file of that
+    `out` is the file, or a folder for it; None: the current one. `force`: overwrite any file, not
+    only a page. Raises UsageError, DataError: as `found_page`; or there is another file of that
     name.
     """
     from workbench.views.html.single import is_page_of_ours, pack  # for one page alone

@@ -19,7 +19,7 @@ from workbench.model import Profile, SourceFile
 from workbench.revisions import COMPLETE, git
 from workbench.units import listed
 
-#: Files that are looked at in one folder: a whole disk is not a source folder.
+#: Most files searched in one folder: a whole disk is not a source folder.
 _MOST_FILES = 200_000
 
 
@@ -48,8 +48,8 @@ class Texts:
             texts = {p: t for p, t in texts.items() if sha256(t).hexdigest() == wanted.sha256}
             if best and not texts:
                 raise UsageError(
-                    f"{best[0]} of {self.where} is not the text that was compiled: its hash is "
-                    f"not the one that was recorded of {wanted.path}",
+                    f"{best[0]} of {self.where} differs from the compiled text: its hash is not "
+                    f"the one recorded for {wanted.path}",
                     "Name the folder or the Git revision that the capture was made from.",
                 )
         if len(set(texts.values())) > 1:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from workbench.session.source_lookup import Texts
     from workbench.study.folder import Study
 
-#: Launches between two lines that say how far reading is, where there is no terminal.
+#: Launches between two lines of progress without a terminal.
 _SAY_EVERY = 1000
 
 
@@ -227,7 +227,7 @@ def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str,
         if parent := view_study(place.project, study).version(version).parent:
             return f"{study}/{parent}{text.removeprefix(name)}", text
     hint = f"Name both: `workbench diff {text} NEW`."
-    raise UsageError(f"diff compares two, and {text} is one without a parent", hint)
+    raise UsageError(f"diff compares two versions, and {text} has no parent", hint)
 
 
 def with_sources(targets: list[Target], places: Places) -> list[Target]:

@@ -53,7 +53,7 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
-        """The project; UsageError: there is none at or above the folder."""
+        """The project at or above the folder; UsageError without one."""
         return self.found or require_project(self.start)
 
     @cached_property

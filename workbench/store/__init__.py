@@ -202,7 +202,7 @@ class Store:
             write_files(self.root, below)
 
     def load(self, path: Path) -> Profile:
-        """Read one profile; each line's cost stands where a reader looks for it (`callers`).
+        """Read one profile; each line's cost is moved to its caller's line (`callers`).
 
         Raises:
             MissingError: there is no such file, or it may not be read.

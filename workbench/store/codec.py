@@ -267,7 +267,7 @@ def contradiction(record: Profile | Timing) -> str:
 def _table_fault(launch: Launch, files: int) -> str:
     for name, metric in launch.metrics.items():
         if not isinstance(metric.value, str) and not -_MOST <= metric.value <= _MOST:
-            return f"launch {launch.index}: {name} is {metric.value:g}, which no counter can be"
+            return f"launch {launch.index}: {name} is {metric.value:g}, impossible for a counter"
     table = launch.instructions
     n = len(table.address)
     where = f"launch {launch.index} ({launch.kernel[:60]})"
@@ -281,7 +281,7 @@ def _table_fault(launch: Launch, files: int) -> str:
         if len(column.rows) != len(column.values):
             return f"{where}: {name} has {len(column.rows)} rows and {len(column.values)} values"
         if column.values and not -_MOST <= min(column.values) <= max(column.values) <= _MOST:
-            return f"{where}: {name} holds values that no counter can have"
+            return f"{where}: {name} holds impossible values"
         if column.rows and not 0 <= min(column.rows) <= max(column.rows) < n:
             return f"{where}: {name} refers to instructions that the table does not have"
     timed = launch.by_timing

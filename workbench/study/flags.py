@@ -90,7 +90,7 @@ def shell_safe(text: str) -> bool:
 
 
 def _read(flags: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
-    """Flag by flag: as it was written, its name (empty: it is none), its value."""
+    """Flag by flag: as written, its name ("" if it is not a flag), its value."""
     words = iter(flags)
     for word in words:
         body = word.removeprefix("-").removeprefix("-")

@@ -286,7 +286,7 @@ class Study:
         if not evaluate(version.requires, self.names(version, problem), where=where):
             why = version.requires_why or f"it requires {version.requires}"
             raise UsageError(
-                f"{version.id} cannot do problem {problem.name}: {why}",
+                f"{version.id} cannot run problem {problem.name}: {why}",
                 f"See `requires` at {where}; choose another problem.",
             )
 
@@ -375,7 +375,7 @@ def _without_path(text: str) -> str:
     return f"{path.parent.name}/{path.stem}" if path.parent.name else path.stem
 
 
-# --- a study as it is looked at ------------------------------------------------------------------
+# --- a study as it is viewed ------------------------------------------------------------------
 
 
 class ProblemFacts(Record, frozen=True):
@@ -508,8 +508,8 @@ class SeenStudy(Study):
 
     def _unknown(self, what: str) -> MissingError:
         return MissingError(
-            f"nothing is recorded here of study {self.name}: {what} cannot be told without "
-            f"running kernels/{self.name}/study.py",
+            f"nothing is recorded here of study {self.name}: {what} is unknown without running "
+            f"kernels/{self.name}/study.py",
             f"`workbench verify {self.name}` runs it and records the result.",
         )
 
@@ -551,7 +551,7 @@ def _kept(project: Project, name: str) -> bytes:
 
 
 # --- What may be said of a study that need not be there: its words, without an error ---
-# What is recorded outlives its study, and a report of it needs the study's words at most.
+# Records outlive their study; a report of them needs at most the study's texts.
 
 
 class StudyInfo:

@@ -46,7 +46,7 @@ from workbench.study.keys import (
 
 # --- the tables, each checked and made a record ------------------------------------------------
 #
-# What only a problem can decide (is the grid empty, is a tensor larger than its buffer?) is
+# Checks that need a problem (is the grid empty, is a tensor larger than its buffer?) are
 # looked at when expressions are evaluated: `workbench.study.launches`.
 
 #: Keys of a launch that the other compiler decides, or does not know.
@@ -283,7 +283,7 @@ def define_text(value: TuneValue) -> str:
 
 
 def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
-    """A macro of ``[defines]``, as text; `key`: where else it stands."""
+    """A macro of ``[defines]``, as text; `key`: its place elsewhere."""
     key = key or f"defines.{name}"
     if not _IDENTIFIER.match(name):
         keys.fail(key, f"`{name}` is not a macro name", "Use letters, digits, _.")
@@ -673,7 +673,7 @@ def _check_image(keys: Keys, table: dict[str, object]) -> None:
 
 
 def place(version: Version, key: str) -> str:
-    """``kernels/sgemm/v3_padded.cu:7``: where a key of the front matter stands."""
+    """``kernels/sgemm/v3_padded.cu:7``: the place of a key of the front matter."""
     front = parse(version.text, path=version.path, kind=version.kind)
     line = front.key_lines.get(key) or front.key_lines.get(key.rpartition(".")[0])
     return f"{version.path}:{line or front.lines[0]}"

@@ -12,7 +12,7 @@ import msgspec
 
 from workbench.errors import UsageError, did_you_mean
 
-# --- on which line each key stands; tomllib does not say ----------------------------------------
+# --- the line of each key; tomllib does not say ----------------------------------------
 #
 # Only what is needed for that is recognized: headers, keys, strings, brackets and
 # comments. The document is read by `tomli` as well, so this scan may take any

@@ -27,7 +27,7 @@ from workbench.study.expressions import Key, Scope
 from workbench.study.keys import TENSOR_MAP_SIZES, TEXTURE_SIZES
 from workbench.study.mangling import entries
 
-# --- tensor maps and textures: descriptors of what lies in a buffer -----------------------------
+# --- tensor maps and textures: descriptors of a buffer's content -----------------------------
 #
 # A tensor map is passed to a kernel by its name, as a ``const __grid_constant__ CUtensorMap``, a
 # texture as a ``cudaTextureObject_t``. What the driver would refuse is refused here, at the line

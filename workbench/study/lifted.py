@@ -145,7 +145,7 @@ class LiftedLaunch(Record, frozen=True):
     notes: tuple[str, ...] = ()
 
     def buffer(self, name: str) -> LiftedBuffer:
-        """The buffer of that name; KeyError: there is none."""
+        """The buffer of that name; KeyError: unknown."""
         return {each.name: each for each in self.buffers}[name]
 
 
@@ -324,9 +324,9 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
         if each.size < 1 or not 0 <= each.address < 2**64:
             return f"the buffer {each.name} has no place"
         if (each.kind == "symbol") != (each.symbol is not None):
-            return f"the buffer {each.name} is a symbol, or none"
+            return f"the buffer {each.name} has a symbol that its kind contradicts"
         if (each.after is None) != (each.sha256_before == each.sha256_after):
-            return f"the buffer {each.name} was changed, or was not"
+            return f"the buffer {each.name} has hashes that contradict its recorded change"
         if hashes.get(each.before) != each.sha256_before:
             return f"{each.before} is not what was recorded"
         if each.after is not None and hashes.get(each.after) != each.sha256_after:
@@ -337,12 +337,12 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
             return f"{name!r} is not one of its files"
     shape = (*launch.grid, *launch.block, *(launch.cluster or ()))
     if not all(1 <= n <= _MOST_DIMENSION for n in shape) or launch.dynamic_shared < 0:
-        return "a launch that cannot be"
+        return "an impossible grid, block or cluster"
     return _misplaced(launch, sizes)
 
 
 def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
-    """The first argument or pointer that lies outside of its bounds; "" without one."""
+    """The first argument or pointer outside of its bounds; "" without one."""
     end = 0
     lengths: dict[int, int] = {}
     for place, each in enumerate(launch.arguments):
@@ -361,7 +361,7 @@ def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
             else sizes.get(pointer.buffer or "", 0)
         )
         if not 0 <= pointer.offset <= room - POINTER:
-            return "a pointer outside of what it lies in"
+            return "a pointer that lies outside of its buffer"
         if pointer.target not in sizes or not 0 <= pointer.target_offset <= sizes[pointer.target]:
             return f"a pointer that leads outside of {pointer.target}"
     for texture in launch.textures:

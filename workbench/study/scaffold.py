@@ -73,7 +73,7 @@ def trimmed(axes: Iterable[int | str]) -> list[int | str]:
 
 
 def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> list[str]:
-    """Make a folder a project; what lies in it stays as it is.
+    """Make a folder a project; its files stay unchanged.
 
     `study` is the name of a first study, which becomes the default one; empty for none.
     `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own. Returns
@@ -202,7 +202,7 @@ _RECORDED = "profiles/h200/scale_add"
 
 
 def ensure_project(root: Path) -> list[str]:
-    """Make a folder a project unless it lies in one; the paths that were written."""
+    """Make a folder a project unless it is inside one; return the written paths."""
     return [] if find_project(root) else start_project(root)
 
 

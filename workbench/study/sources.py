@@ -81,7 +81,7 @@ def source_file(path: str, text: str) -> SourceFile:
     return SourceFile(path=path, text=text, sha256=hashlib.sha256(text.encode("utf-8")).hexdigest())
 
 
-#: Places that are looked at before they are counted.
+#: Places checked before counting starts.
 _MANY = 10_000
 
 

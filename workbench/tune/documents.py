@@ -1,4 +1,4 @@
-"""``tune``: every choice of a version's parameters, and what it says besides the best."""
+"""``tune``: every choice of a version's parameters, the best and the effects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TuneEffect(Document, Effect, frozen=True):
 
 
 class TuneEffects(Document, Effects, frozen=True):
-    """What matters on a problem; `complete`: every combination of values that were tried was."""
+    """The parameters that matter on a problem; `complete`: every combination was timed."""
 
     mains: tuple[TuneEffect, ...]
     pairs: tuple[TuneEffect, ...]
@@ -62,7 +62,7 @@ class TuneCliff(Document, Cliff, frozen=True):
 
 
 class TuneWrongChoice(Document, WrongChoice, frozen=True):
-    """What a problem's winner costs on each problem; null where it was not timed."""
+    """The time of a problem's winner on each problem; null where it was not timed."""
 
 
 class TunedVersion(Document, frozen=True):

@@ -200,7 +200,7 @@ class _Fit:
         return _Model(basis, basis.shape[1], float((left**2).sum()))
 
     def main(self, name: str) -> tuple[float | None, str]:
-        """The share of a parameter, or why it is not told."""
+        """The share of a parameter, or why it is unknown."""
         without = self._model([each for each in self._table if each != name])
         full = self._table[name].shape[1] - 1
         if self._all.rank - without.rank < full:
@@ -219,7 +219,7 @@ class _Fit:
         }
 
     def pair(self, one: str, other: str) -> tuple[float | None, str]:
-        """The share of two parameters beyond each alone, or why it is not told."""
+        """The share of two parameters beyond each alone, or why it is unknown."""
         a, b = self._table[one], self._table[other]
         cells = (a[:, :, None] * b[:, None, :]).reshape(len(self._y), -1)
         joined = self._model(self._table, cells)
@@ -307,7 +307,7 @@ class _Moved(NamedTuple):
     text: str
 
 
-#: Counts of which more take longer: what each is called, and what is said of it.
+#: Counts that take longer if larger: the name of each, and its text.
 _COUNTS = {
     "shared_wavefronts": (
         N_("shared-memory wavefronts"),
@@ -353,7 +353,7 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
         spilled = local.get("spill_bytes", 0.0)
         name = "stack_bytes" if local.get("stack_bytes", 0.0) > 2 * spilled else "spill_bytes"
         words, form = _TAKES["local memory" if name == "stack_bytes" else "spills"]
-        # Nothing says what that costs: that it is more is told, whatever the factor.
+        # Its cost is unknown, so any increase is named, whatever the factor.
         yield _Moved(words, math.inf, form.format(old=digits3(a[name]), new=digits3(b[name])))
     yield from _occupied(fast, slow)
     for name, (words, form) in _COUNTS.items():
@@ -429,7 +429,7 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     if not fast.occupancy or not slow.occupancy or slow.occupancy >= fast.occupancy:
         return
     if not all(name in each.facts for name in _COUNTS for each in (fast, slow)):
-        return  # bank conflicts or more sectors may be why, and nobody looked
+        return  # bank conflicts or more sectors may be why, and neither was measured
     known = {name: slow.facts[name] for name in _LIMITS if name in slow.facts}
     least = min(known.values(), default=None)
     causes = {_LIMITS[name] for name, limit in known.items() if limit == least}

@@ -180,7 +180,7 @@ class Tuner:
         return load(path)
 
     def profile(self, done: Tuning) -> None:
-        """Profile winner and runner-up; a tuning stands where that cannot be, and that is said."""
+        """Profile winner and runner-up; if that fails, say so and keep the tuning."""
         runner, version, say = self._runner, self._version, self._display.say
         options = replace(self._options, seed=runner.engine.seed, gpus="")
         wanted = "gpu" if done.engine == "gpu" else "emulator"
@@ -506,7 +506,7 @@ def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> E
             )
         return engines[0]
     taken = choose(wanted, project, short, silent)
-    name = "emulator, which ranks by counts and knows no times" if not taken.times else "gpu"
+    name = "emulator, which ranks by counts and does not time" if not taken.times else "gpu"
     say(f"engine: {name}")
     return taken
 

@@ -163,7 +163,7 @@ def _optuna() -> Any:
         optuna = importlib.import_module("optuna")
     except ImportError as error:
         raise MissingError(
-            "this space is too large to be tried whole, and Optuna is not installed",
+            "this space is too large to try every choice, and Optuna is not installed",
             "Install what searches it: `pip install 'workbench[tune]'`; or give a larger --budget, "
             "or fewer values in [tune].",
         ) from error

@@ -29,7 +29,7 @@ _UNKNOWN = N_(
     "ranked by counts alone: the emulator knows no latency, no caches and no clocks, so neighbours "
     "in this order may change places on a GPU; `workbench tune --engine gpu` times them"
 )
-#: Cliffs that a table lists, and counters of a step besides those that its sentence names.
+#: Most cliffs in a table, and further counters of a step beyond those of its sentence.
 _CLIFFS, _COUNTERS = 12, 6
 #: Name -> the name for use without a number.
 _APART = {"global sectors": N_("sectors of global memory")}
@@ -260,7 +260,7 @@ def _cliff(cliff: Cliff) -> tuple[str, ...]:
 
 
 def _told(moved: str) -> str:
-    """A fact that moved; one that names two is told in its parts."""
+    """A fact that moved; one about two counters is shown in parts."""
     said = told(moved)
     return said if said != moved else _(", ").join(map(told, moved.split(", ")))
 

@@ -28,7 +28,7 @@ class Space:
     def __init__(self, study: Study, version: Version, problem: Problem) -> None:
         if version.tune is None:
             raise UsageError(
-                f"{version.id} has no [tune]: nothing says what may be chosen",
+                f"{version.id} has no [tune] table, so nothing can be tuned",
                 f"Add to the front matter of {version.path}, for example: [tune] and "
                 "TILE = [16, 32, 64]. `workbench docs front-matter` shows the rest.",
             )

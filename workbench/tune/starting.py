@@ -47,7 +47,7 @@ def start_tuned(
     }
     if not moved:
         raise UsageError(
-            f"{version.id} has the best values of its space already ({shown_values(best.values)})",
+            f"{version.id} already has the best values of its space ({shown_values(best.values)})",
             "Nothing was written. Add values to [tune], or change the kernel.",
         )
     steps = ", ".join(f"{parameter} {old} → {new}" for parameter, (old, new) in moved.items())

@@ -55,7 +55,7 @@ def stall_words(state: str) -> str:
 
 #: Fewer samples prove nothing, and no estimate is made of them. Six against none are the first
 #: that chance does not explain (two-sided sign test: 2/2⁶ = 3%), if samples are independent;
-#: but all schedulers are looked at in the same cycle, and neighbouring warps do the same.
+#: but all schedulers are sampled in the same cycle, and neighbouring warps do the same.
 #: So it takes twice as many.
 LEAST_SAMPLES = 12
 
@@ -253,7 +253,7 @@ NAMED = 0.15
 
 
 def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
-    """The states of several profiles that are told apart, heaviest first; the rest as one.
+    """The states of several profiles that are shown separately, heaviest first; the rest as one.
 
     One that takes `NAMED` of any of them is told apart in any case; `most`: states with a name of
     their own. Shares decide, so that a slow first version does not hide what the others do. Lists
@@ -278,7 +278,7 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
 #
 # ``sm__cycles_active`` counts the cycles in which an SM held a warp, ``sm__cycles_elapsed`` all
 # of them (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure).
-# What the busiest SM was idle, no grid fills: the launch has to begin and to end, which took 1.2
+# No grid fills the idle time of the busiest SM: a launch has to begin and to end, which took 1.2
 # to 2.4 µs of nine launches of ten that were recorded here. What the mean SM was idle beyond
 # that, blocks left.
 
@@ -315,7 +315,7 @@ class Running(Record, frozen=True):
         return self.outside >= SHORT and self.outside > self.busiest - self.mean
 
 
-#: From so many waves on, the last one is no more than an eighth of them.
+#: From so many waves on, the last one is at most an eighth of them.
 _MANY_WAVES = 8
 #: A warp that executes fewer instructions finds that there is nothing to do, and ends.
 _AT_ONCE = 32
@@ -359,7 +359,7 @@ _AT_BARRIERS = 0.5
 _LATENT = 0.6
 _FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
-#: what ncu's rules call a bottleneck. From `_MUCH` on it is told beside a wait.
+#: what ncu's rules call a bottleneck. From `_MUCH` on it is shown beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
 
 
@@ -488,7 +488,7 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
 
     full = tuple(filter(limits, busy))
     if queued and not waited and any(load.resource.id in _QUEUED for load in full):
-        # A memory that no warp waits for stands behind what warps do queue for.
+        # A memory that no warp waits for ranks behind units that warps queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
     time, grid = running_of(launch), _short_grid(launch, device, full)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 # --- Which lines are one statement, or one head of a loop, condition or function -----------------
 #
-# A statement's lines are those of its own tokens: what stands in a nested block (the body of
+# A statement's lines are those of its own tokens: code in a nested block (the body of
 # a loop, a lambda) is of the statements there. A pragma and the statement behind it are one,
-# and so are statements that share a line. Macros are left out: no instruction lies on them.
+# and so are statements that share a line. Macros are left out: they have no instructions.
 
 #: Nodes whose children are statements.
 _BLOCKS = frozenset(
@@ -454,7 +454,7 @@ def _declaration(reader: Reader, node: Node) -> None:
         own = reader.tokens(name if is_call else shape)
         places = [reader.place(node, shape)] if not is_call else [reader.place(node)]
         if declarator.id != declarators[0].id:
-            # The shared type stands on the statement's first line, the name on its own.
+            # The shared type is on the statement's first line, each name on its own.
             line = node.start_point[0] + 1
             places = [(reader.file, line, line), reader.place(declarator, shape)]
         symbol = reader.symbol(

@@ -103,7 +103,7 @@ def has_lines(profile: SourceSide) -> bool:
 def unknown_files(
     old: SourceSide, new: SourceSide, files: Mapping[int, int]
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Files of both sides whose text is not held, and of which nothing says that they are the same.
+    """Files of both sides whose text is unknown and may differ.
 
     A hash says so, and the compiler of a header of its own. -1 stands for a side that holds
     no text at all. `files`: which old file is paired with which new one.

@@ -52,7 +52,7 @@ _FRONT_PYTHON = re.compile(
 
 
 class Size(NamedTuple):
-    """A constant with the numbers that it was and is declared with, neither of which is 0."""
+    """A constant with its old and new declared value, neither of them 0."""
 
     name: str
     old: int
@@ -186,7 +186,7 @@ def _front_matter_draft(old: Sequence[str], new: Sequence[str]) -> list[Draft]:
 
 
 def _gaps(out: FileDiff, old_lines: Sequence[int], new_lines: Sequence[int]) -> None:
-    """Hunks from what stands between the paired lines."""
+    """Hunks from the lines between paired lines."""
     assert out.old is not None and out.new is not None
     first = (old_lines[0] - 1 if old_lines else 0, new_lines[0] - 1 if new_lines else 0)
     last = (old_lines[-1] + 1 if old_lines else 1, new_lines[-1] + 1 if new_lines else 1)

@@ -500,7 +500,7 @@ def pair_statements(
 
 
 def _without_edited(pairs: Sequence[Pair], sides: tuple[CodeLines, CodeLines]) -> list[Pair]:
-    """Pairs but for the lines of statements of which some line has no partner."""
+    """Pairs, without statements that have a line without a partner."""
     twins = dict(pairs), {j: i for i, j in pairs}
     todo = [(n, unit) for n in (0, 1) for unit in dict.fromkeys(sides[n].unit.values())]
     while todo:

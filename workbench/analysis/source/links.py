@@ -307,7 +307,7 @@ class _Chains:
     def spread(self, use: Use, chain: LineLink, called: bool) -> None:
         """One mention of what changed: its line, and what the mention flows into."""
         cost, labels = chain.cost + STEP, chain.labels
-        # The first name of a chain is its label's; the last one is what stands on the line.
+        # The first name of a chain is its label's; the last one is on the line itself.
         via = (*chain.via, self.found.symbols[use.symbol].name)
         shown = via[1:] + ((use.macro,) if use.macro else ())
         self.reach((use.file, use.line), cost, labels, shown)

@@ -311,7 +311,7 @@ class Declarations(Recorder):
         return out
 
     def place(self, node: Node, last: Node | None = None) -> Extent:
-        """Lines that a node (up to the end of another) stands on."""
+        """Lines of a node (up to the end of another)."""
         end = (last or node).end_point
         row = end[0] if end[1] or end[0] == node.start_point[0] else end[0] - 1
         return (self.file, node.start_point[0] + 1, row + 1)
@@ -355,7 +355,7 @@ class Declarations(Recorder):
         return self.text.count("\n", 0, max(0, at - 1)) + 1 if at else 1
 
     def base(self, node: Node | None) -> tuple[Node | None, bool]:
-        """The variable that an expression on the left side stands in; whether it is an element."""
+        """The variable that an expression on the left side is part of; whether it is an element."""
         element = False
         while node is not None and node.type not in ("identifier", "type_identifier"):
             inner = node.child_by_field_name("argument") or node.child_by_field_name("value")

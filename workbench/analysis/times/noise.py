@@ -102,7 +102,7 @@ def _apart(a: Spread, b: Spread) -> bool:
 #: Part of a counter from which on what lines hold of it is not a trifle.
 MATERIAL = 0.01
 _OFTEN = 10.0
-#: So often that no verdict can hang on more. Not infinity, of which there is no tenth.
+#: So often that more changes no verdict. Not infinity, which has no tenth.
 _ANY = 1e6
 #: Sums of floats are equal within this part.
 _EQUAL = 1e-9
@@ -139,7 +139,7 @@ class CountedSide(NamedTuple):
 
 
 def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
-    """The ranges of two sides, by the ids of counters of which one is not certain."""
+    """The ranges of two sides, by the ids of counters that are uncertain on a side."""
     before, after = chances(*old), chances(*new)
     together = _same_code(old.profile, new.profile)
     return {
@@ -197,7 +197,7 @@ def _of_sum(profile: Profile, ncu: str, value: Number, rest: Number | None) -> C
     return Chance(
         low=low,
         high=high,
-        words=_("{who} {run} as often as timing has it, and {part}").format(
+        words=_("{who} {run} as often as timing decides, and {part}").format(
             who=who, run=run, part=part
         ),
     )
@@ -211,7 +211,7 @@ def _of_mean(
     if rest is not None and abs(now - rest) <= _EQUAL * abs(now):
         return None
     who, run, __ = _who(profile, value.ncu)
-    words = _("{who} {run} as often as timing has it").format(who=who, run=run)
+    words = _("{who} {run} as often as timing decides").format(who=who, run=run)
     if rest is None or abs(now - rest) > max(noise_of(counter, now, rest), MATERIAL * abs(now)):
         high = 100.0 if counter.unit == "%" else _ANY * abs(now)
         return Chance(low=0.0, high=high, words=words)

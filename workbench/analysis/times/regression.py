@@ -21,7 +21,7 @@ from workbench.units import quantity, several, signed, span
 
 # --- What an interval of a slow-down allows to be said: one rule, however the times were taken ---
 #
-# A gate *fails* where the whole interval lies beyond what is allowed, and *passes* where the
+# A gate *fails* if the whole interval is beyond the limit, and *passes* if the
 # whole interval lies below that and `resolution` more: a pass therefore says that no slow-down
 # larger than ``allowed + resolution`` is there. Whatever interval does neither is *inconclusive*.
 # So a noisy machine, whose intervals are wide, gives neither green nor red.
@@ -289,7 +289,7 @@ def _level(logs: Sequence[float]) -> int:
 
 
 def _change_of_level(logs: Sequence[float]) -> int | None:
-    """The place of the largest change of level that is sure; None where there is none.
+    """The place of the largest certain change of level, or None.
 
     All runs from a place on are held against those before it, as far back as one likes: a level
     may be one that was there before the last.

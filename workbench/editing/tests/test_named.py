@@ -168,7 +168,7 @@ def test_a_capture_without_the_text_says_so_and_nothing_of_lines(program: Path) 
     for name in (BEFORE, AFTER):
         keep(program, name, SourceFile(FILE))
     assert lines_of(program / FILE) == set()
-    assert seen(program / FILE).origin()[1:] == ["its text is not in it"]
+    assert seen(program / FILE).origin()[1:] == ["source text not recorded"]
 
 
 def test_a_damaged_capture_costs_its_own_hints(program: Path) -> None:

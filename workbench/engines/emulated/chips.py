@@ -1,4 +1,4 @@
-"""The chips that the emulator stands in for (``data/emulated.toml``): their facts."""
+"""Facts of the chips that the emulator models (``data/emulated.toml``)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ShownChip(Record, frozen=True):
 
 
 def chip(name: str) -> ShownChip:
-    """Return one of `chips`; KeyError: there is no such chip."""
+    """Return one of `chips`; KeyError: unknown."""
     return ShownChip(**_table()["chip"][name])
 
 

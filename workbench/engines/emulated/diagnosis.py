@@ -1,4 +1,4 @@
-"""What is probably wrong with a version that gives a wrong result, as far as a followed run tells.
+"""Diagnose a wrong result from a run that followed every store.
 
 The run follows the lines behind every value (`ptxemu.Origins`). A line stands out if it takes part
 in the wrong elements more than in the right ones, by Ochiai's measure, and no other line does so as
@@ -45,7 +45,7 @@ def suspected(error: KernelError, suspects: Collection[Suspect]) -> KernelError:
     return KernelError(message, " ".join(hints))
 
 
-#: Elements of each kind that are looked at.
+#: Most elements of each kind to examine.
 _LOOKED_AT = 4096
 
 
@@ -209,7 +209,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
     less = int((~over & (distance > rounding * scale)).sum())
-    more = f", {less:,} more by less" if less and tolerance > rounding else ""
+    more = f", {less:,} more are off by less" if less and tolerance > rounding else ""
     count = int(over.sum())
     return (
         f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"

@@ -158,7 +158,7 @@ class EmulatorEngine(Engine):
         limit = self._limit.begun()
         if self._limit.over:
             raise InconclusiveError(
-                f"{subject.version.id} was not tried on {subject.problem.name}: {limit} were over",
+                f"{subject.version.id} was not tried on {subject.problem.name}: {limit} had passed",
                 "Allow more with --timeout SECONDS, or name fewer versions.",
             )
         what = f"{subject.version.id} on {subject.problem.name}"
@@ -287,7 +287,7 @@ class EmulatorEngine(Engine):
         return placed(with_text(profile, version)), None
 
     def _counted(self, subject: Subject, blocks: int | None, limit: Deadline) -> Emulation:
-        """A problem's counters; where nobody says of how many blocks, of all that are soon run."""
+        """A problem's counters; by default of as many blocks as run in short time."""
         if blocks is None:
             some = any(prod(each.grid) > SAMPLE_BLOCKS for each in subject.launches)
             if some and next(self._smaller(subject), None) is not None:

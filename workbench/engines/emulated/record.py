@@ -93,7 +93,7 @@ _SPILLS = "ptx__machine_spill_estimate"
 
 def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
     """Metrics that would leave some of the kernel's work out, and why; `calls`: `not_counted`."""
-    why = "bulk copies bring data as well, and are in no count of sectors"
+    why = "bulk copies also move data, and no count of sectors includes them"
     out = {_PER_BYTE: why} if any(row.copied for row in rows) else {}
     if texture_fetches(rows):
         absent = (_PER_BYTE, _LEAST, _BINDS, _TEXTURE_SECTORS)

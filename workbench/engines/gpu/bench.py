@@ -99,7 +99,7 @@ class CudaVersion:
         #: The driver and the module of launches with attributes, where there are any.
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
-        #: Texture objects by what they are of, and where that lies; they live as long as this.
+        #: Texture objects by texture and address; they live as long as this.
         self.textures: dict[tuple[TextureArg, int], DeviceTexture] = {}
 
     def bind(self, buffers: Buffers) -> Binding:

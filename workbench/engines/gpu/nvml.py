@@ -184,7 +184,7 @@ class Sampler:
                 self._read_reasons(),
             )
         except nvml.NVMLError as error:
-            # Some boards lack a sensor; the rest of the measurement stands.
+            # Some boards lack a sensor; the rest of the measurement is valid.
             self.problem = str(error)
             return None
 

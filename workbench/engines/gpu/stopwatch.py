@@ -49,7 +49,7 @@ _MAX_GRAPHS = 64
 #: Device seconds of one batch of samples between two synchronizations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
-#: Warm-up of one version among many, each of which warms the chip for the next.
+#: Warm-up of one version among many; each warms the chip for the next.
 _BRIEF_S = 0.01
 #: After a warm-up of this length one execution is estimate enough.
 _LONG_S = 1.0

@@ -43,7 +43,7 @@ Array = NDArray[Any]
 
 
 def dtype_of(name: str) -> DType:
-    """Return the type of ``float16``, ``<f4`` or ``bfloat16``; UsageError: there is none."""
+    """Return the type of ``float16``, ``<f4`` or ``bfloat16``; UsageError: unknown."""
     if name == _BFLOAT16:
         import ml_dtypes
 
@@ -264,7 +264,7 @@ def _one(
 
     pieces = [piece(span) for span in spans]
     absolute = math.sqrt(sum(each.square for each in pieces))
-    # A reference of nothing but zeros has no relative error; the absolute one stands in.
+    # A reference of nothing but zeros has no relative error; the absolute one is used.
     error = absolute / norm if norm > 0 else absolute
     first = max(pieces, key=lambda each: each.largest)
     finite = math.isfinite(error)

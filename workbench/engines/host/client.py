@@ -135,7 +135,7 @@ class Feed:
 
 
 def worker_argv(folder: Path) -> tuple[str, ...]:
-    """The worker's command line, for a job that lies in `folder` (relative to the root)."""
+    """The worker's command line, for a job in `folder` (relative to the root)."""
     files = ((folder / JOB).as_posix(), "--result", (folder / RESULT).as_posix())
     return worker("workbench.engines.worker", *files)
 

@@ -46,7 +46,7 @@ def hang(job: Job, where: Where) -> HangError:
 def untried(job: Job, where: Where) -> InconclusiveError:
     """The error for a job that had no turn before all time was over."""
     return InconclusiveError(
-        f"{job.executable.version} was not tried on {job.problem}: {where.limit} were over",
+        f"{job.executable.version} was not tried on {job.problem}: {where.limit} had passed",
         "Allow more with --timeout SECONDS, or name fewer versions.",
     )
 

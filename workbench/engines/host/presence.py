@@ -80,7 +80,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
 
 
 def need_gpu() -> Gpu:
-    """Return the GPU that a worker would take; MissingError: there is none, or no driver."""
+    """Return the GPU that a worker would take; MissingError without one, or without a driver."""
     found, why = find_gpus()
     if not found:
         raise MissingError(
@@ -248,7 +248,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
             raise UsageError(
                 "the GPU behind --launcher cannot be queried from here"
                 if words
-                else "no GPU is here to ask what to compile for",
+                else "the architecture to compile for is unknown without a GPU",
                 "Name the architecture to compile for, for example --arch sm_90 for H100 and H200.",
             )
         arch = arch_of(found[0])

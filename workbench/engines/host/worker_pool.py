@@ -281,7 +281,7 @@ class Crew:
 
     def _wait(self) -> None:
         # Not by `Thread.join`: where Ctrl-C breaks that off, Python 3.11 takes the thread for
-        # ended, and nobody can wait for it any more.
+        # ended, and waiting for it fails.
         for over in self._over:
             over.wait()
 

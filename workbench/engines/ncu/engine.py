@@ -127,7 +127,7 @@ class NcuRun(Record, frozen=True):
     collection: Collection
 
     def command(self, folder: Path) -> Command:
-        """The command, for a job that lies in `folder` (relative to the project root)."""
+        """The command, for a job in `folder` (relative to the project root)."""
         return Command(
             ncu=self.ncu,
             version=self.job.executable.version,

@@ -114,7 +114,7 @@ def explain(output: str) -> list[Explained]:
 _TRACEBACK = re.compile(
     r"^Traceback \(.*\):\n(?:[ \t].*\n)*+(?!\S*CalledProcessError)", re.MULTILINE
 )
-#: Characters of a line that are looked at.
+#: Most characters of a line that are searched.
 _LONGEST = 400
 
 
@@ -136,7 +136,7 @@ _ERRORS: dict[str, type[MissingError | UsageError | KernelError]] = {
 
 
 def known_fault(output: str) -> WorkbenchError | None:
-    """The error that ncu's output stands for; None: nothing in it is known to be one."""
+    """The error that ncu's output reports; None if it has no known error."""
     for found in explain(output):
         if found.fault is None or found.fault.kind in ("after", "note"):
             continue
@@ -171,7 +171,7 @@ def fitting(ncu: str, capability: str, driver: str) -> list[str]:
         )
     if newest and out:
         best = newest[-1]
-        out.append(f"as old as the driver is ncu {best.ncu} (CUDA {best.cuda})")
+        out.append(f"of the driver's age: ncu {best.ncu} (CUDA {best.cuda})")
     return out or [f"ncu {ncu}, compute capability {capability} and driver {driver} fit"]
 
 
@@ -182,7 +182,7 @@ def _dotted(text: str) -> tuple[int, ...]:
 def find_fault(
     job: Job, where: Where, finished: Finished, result: Result | None, report: bool
 ) -> WorkbenchError | None:
-    """The error that a finished ncu run stands for; None: it gave a good report.
+    """The error of a finished ncu run; None if its report is good.
 
     `finished` is how ncu ended and what it printed, `result` what the worker said; None where it
     did not come to that. `report`: whether ncu wrote a report file.

@@ -1,4 +1,4 @@
-"""Any program, as it stands: which kernels it spends its time in, and what these do.
+"""Any unchanged program: the kernels that it spends its time in, and their counters.
 
 In comes a command; it is run once under a tracer that costs next to nothing, and once under ncu
 for the kernels that matter (`taking`). Out goes a capture: records by name or by Git revision

@@ -205,7 +205,7 @@ def _check(capture: ProgramCapture) -> None:
 
 
 def shelf_above(start: Path | None = None) -> Shelf | None:
-    """The captures of the nearest folder upwards that has ``.workbench``; None: there is none.
+    """The captures of the nearest folder upwards that has ``.workbench``, or None.
 
     Raises UsageError: that folder is another user's.
     """

@@ -51,11 +51,11 @@ from workbench.programs.capture.trace import Trace, spaced, wanted_range
 from workbench.study.mangling import spelled
 from workbench.units import listed, quantity, several
 
-#: Kernels that are profiled unless told otherwise: so many, or fewer if they make this part.
+#: Kernels profiled by default: this many, or fewer if they make this part of the time.
 TOP, ENOUGH = 5, 0.9
 #: Launches of each.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are looked at, or fewer that make this part of its time;
+#: Classes of a kernel's launches that are profiled, or fewer that make this part of its time;
 #: and how many at most where so many do not make `ENOUGH` of it.
 CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
 #: Default time limit under ncu of a program whose processes wait for each other: at least so
@@ -68,7 +68,7 @@ _CANDIDATES, _SAMPLE = 300, 65
 
 
 class Seen(Record, frozen=True):
-    """A class of launches that another capture looked at, by the function's name."""
+    """A class of launches that another capture profiled, by the function's name."""
 
     name: str
     config: Config
@@ -144,8 +144,8 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
         device = survey.ranks[rank].devices[0]
         if device in others:
             message = (
-                "Only the survey was taken: every rank sees its GPU under the same number, and ncu "
-                "cannot be told to look at one of them. Let each see all GPUs (no "
+                "Only the survey was taken: every rank sees its GPU under the same number, and "
+                "ncu cannot select one of them. Let each see all GPUs (no "
                 "CUDA_VISIBLE_DEVICES of its own)"
             )
             notices.append(Notice("ranks-alike", message))
@@ -186,7 +186,7 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
 
 
 def _rank(survey: Survey, wish: Wish) -> int | None:
-    """The place of the rank that is looked at; None where there are none."""
+    """The index of the profiled rank; None without ranks."""
     ranks = survey.ranks
     if wish.rank is None:
         steady = survey.steady.ranks if survey.steady is not None else ranks
@@ -285,7 +285,7 @@ def _pattern(work: Work, works: Sequence[Work]) -> str:
 
 
 def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[tuple[int, ...], float]:
-    """Those of some kernels that are looked at, and their part (0-1) of the time of all."""
+    """The classes of some kernels to profile, and their share (0-1) of the time."""
     works = survey.works
     asked = {seen.name for seen in wish.like}
     like = [place for place in kernels if works[place].name in asked]

@@ -173,7 +173,7 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
         )
     most = max(int(words[0]) for words in seen if words)
     return UsageError(
-        f"{wanted.work.name} was launched {several(most, 'time')} in this run, and never as asked",
+        f"{wanted.work.name} was launched {several(most, 'time')} in this run, never as requested",
         "Run the program as it was captured, or capture it again; `--launch N` names a launch.",
     )
 
@@ -186,7 +186,7 @@ _Facts = Mapping[str, Sequence[str]]
 
 
 def described(raw: Path, wanted: Wanted) -> RecordedLaunch:
-    """The record of what the library wrote to its folder `raw`, and where each content lies.
+    """The record of what the library wrote to its folder `raw`, and the file of each content.
 
     Raises:
         KernelError: the image that was found is not the kernel's.
@@ -201,7 +201,7 @@ def described(raw: Path, wanted: Wanted) -> RecordedLaunch:
         return _record(raw, wanted, facts)
     except (ValueError, IndexError, KeyError, FileNotFoundError) as error:
         raise DataError(
-            f"what was written of the launch cannot be read ({error!r})", "Report this."
+            f"the record of the launch cannot be read ({error!r})", "Report this."
         ) from error
 
 
@@ -304,7 +304,7 @@ def _notes(facts: _Facts, names: Sequence[str]) -> Iterator[str]:
     yield from dict.fromkeys(facts["note"])
     large = [names[int(each.partition(" ")[0])] for each in facts["scanned"]]
     if large:
-        yield f"addresses were looked for in the first MiB alone of {listed(large)}"
+        yield f"addresses were searched for only in the first MiB of {listed(large)}"
 
 
 def _duration(work: Work, config: Config) -> int | None:

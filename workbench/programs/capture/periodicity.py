@@ -28,7 +28,7 @@ from workbench.programs.capture.records import Rank, Shape, Steady, SteadyWork, 
 FEWEST, KEPT = 3, 48
 #: Configurations of a kernel that are kept, and launches of the order in which it all happens.
 SHAPES, ORDER = 64, 400
-#: Launches of the end of a program that are looked at.
+#: Launches at the end of a program that are searched for a period.
 _LOOKED = 200_000
 #: Distances that are tried.
 _TRIED = 24
@@ -50,7 +50,7 @@ class Rhythm(NamedTuple):
 
 
 def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
-    """The part of a stream that repeats itself to (nearly) its end; None: there is none."""
+    """The part of a stream that repeats itself to (nearly) its end, or None."""
     first = max(0, len(tokens) - _LOOKED)
     stream = list(tokens[first:])
     # The end of a program counts: a compiler's candidates repeat themselves as well, before it.

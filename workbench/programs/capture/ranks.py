@@ -31,7 +31,7 @@ _PATTERNS = tuple(
         (r"deep_ep\d*(intra|inter)node\d*|mscclpp", "the other ranks"),
         (r"(put|wait)_signal_kernel|barrier_all\b", "the other ranks"),
         (r"(^|[\W_\d])(spin|busy)_?wait|(^|[\W_\d])wait_?(for|until)_?[a-z]*(flag|signal|value|peer)",
-         "a value that somebody else writes"),
+         "a value that another kernel or process writes"),
     )
 )  # fmt: skip
 #: A launch of `cudaLaunchCooperativeKernelMultiDevice`.

@@ -157,7 +157,7 @@ def take_survey(
 
 
 def _inside(trace: Trace, within: WantedRange) -> Trace:
-    """The launches inside of a range; UsageError: there is none."""
+    """The launches inside of a range; UsageError: it has no launch."""
     kept = tuple(launch for launch in trace.launches if within.holds(launch.ranges))
     if not any(launch.grid[0] for launch in kept):
         raise unknown_range(within, (launch.ranges for launch in trace.launches))
@@ -168,8 +168,8 @@ def _nothing(trace: Trace) -> WorkbenchError:
     if not trace.processes:
         return UsageError(
             "the program never initialized CUDA (it ran, and ended with 0)",
-            "Check that it uses the GPU here: `workbench doctor` shows what there is. Where it "
-            "only talks to a server that does the work, capture the server.",
+            "Check that it uses the GPU here: `workbench doctor` shows what there is. If it only "
+            "talks to a server that does the work, capture the server.",
         )
     return UsageError(
         "the program initialized CUDA and launched no kernel",

@@ -39,7 +39,7 @@ from workbench.session.source_lookup import supplied, texts_at
 from workbench.store import device_slug
 from workbench.units import several
 
-#: Users that many machines have: their name says nothing, and stands in paths of systems.
+#: Users that many machines have: the name identifies no one, and occurs in system paths.
 _NOBODY = frozenset({"root", "user", "ubuntu", "nobody"})
 
 

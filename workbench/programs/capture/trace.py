@@ -271,7 +271,7 @@ def name_of(symbol: str, signature: str) -> str:
 
 
 def _function(signature: str) -> str:
-    """``void a::b<c::d>(e)`` -> ``b``: what stands at no depth, before the parameters."""
+    """``void a::b<c::d>(e)`` -> ``b``: the name outside of brackets, before the parameters."""
     depth, flat = 0, []
     text = signature.replace("(anonymous namespace)", "{anonymous}")
     text = _OPERATOR.sub("operator", text)

@@ -1,4 +1,4 @@
-"""A command whose program stands behind ``--``: how it is taken, and what is said of it."""
+"""Commands followed by ``-- PROGRAM ARGS``: parsing and help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``workbench capture``: any program, surveyed and looked at closely, under a name."""
+"""``workbench capture``: survey and profile any program, and keep it under a name."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def command(
 
 
 def _named(words: Sequence[str]) -> tuple[str | None, Path | None]:
-    """The capture's name and the source, of which either may be left out."""
+    """The capture's name and the source; either may be left out."""
     sources = [word for word in words if word.endswith(_SOURCE)]
     names = [word for word in words if not word.endswith(_SOURCE)]
     if len(sources) > 1 or len(names) > 1:

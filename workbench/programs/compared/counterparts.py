@@ -49,7 +49,7 @@ _FAR = 4.0
 
 
 class Counterparts(Record, frozen=True):
-    """Works of both surveys (their places) that do the same job, so far as can be told."""
+    """Works of both surveys (their places) that appear to do the same job."""
 
     fate: Fate
     old: tuple[int, ...]
@@ -236,7 +236,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
     """Match works in the stream of launches that are in the place of others.
 
     The two orders are aligned by the works that are the same on both sides; between two of these,
-    the old works gave way to the new ones, however many that are.
+    the old works were replaced by the new ones, however many that are.
     """
     same = _known(sides)
     before, after = (

@@ -111,7 +111,7 @@ def _more(survey: Survey, slow: int, fast: int) -> str:
 
 
 def together_s(survey: Survey, *, steady: bool) -> list[float]:
-    """Seconds that ranks took together, for which a sum of them stands not; empty without ranks.
+    """Wall time of all ranks in seconds, not the sum of theirs; empty without ranks.
 
     From the start of an iteration to that of the next; of a run how long anything ran on the rank
     where it did longest.

@@ -1,4 +1,4 @@
-"""The kernels behind most of a program's change, each told as a step of a ladder is.
+"""The kernels behind most of a program's change, each shown like a step of a ladder.
 
 In come the rows that matter and what was profiled of their launches; out goes for each the step
 that `analysis.story` tells, or why it cannot be told.
@@ -25,14 +25,14 @@ from workbench.units import faster, quantity
 
 #: Part (0-1) of the program's time from which a kernel's change is worth its own story.
 MATTERS = 0.01
-#: Kernels that are told, those that change most.
+#: Most kernels to show, those that change most.
 TOLD = 5
 #: Below this part of the program's time kernels may differ by so many times a duration's noise.
 _NOTHING, _SHORT = 1e-4, 4.0
 
 
 class KernelStep(Record, frozen=True):
-    """One kernel on both sides; or why its step cannot be told: `silence`.
+    """One kernel on both sides; or, in `silence`, why its step is not shown.
 
     `near` has the profiles of its launches that were looked at closely. Where these and the
     program disagree, `doubt` says so; where even the direction differs there is no story.
@@ -60,7 +60,7 @@ class KernelStep(Record, frozen=True):
 
     @property
     def opposed_words(self) -> str:
-        """Of which launches the time went the other way, and what is told of them; "" for none."""
+        """Launches whose time moved against the step, in words; "" for none."""
         other = self.opposed
         if other is None or other.story is None or other.near.of is None:
             return ""
@@ -213,7 +213,7 @@ def _of_class(
     )
 
 
-#: Several works are told where so much of the time of their launches was looked at.
+#: Least share of their time that was profiled, for several works to be compared.
 _ENOUGH = 0.9
 
 
@@ -236,7 +236,7 @@ def _together(
         return Closer(
             old=None,
             new=None,
-            silence=_("{lacking}: too little to tell them together").format(lacking=lacking),
+            silence=_("{lacking}: too little to compare them as a whole").format(lacking=lacking),
         )
     (old, new), part = weigh_alike((works[0], works[1]))
     return Closer(
@@ -249,7 +249,7 @@ def _together(
 
 
 def _classes_seen(row: WorkChange, old: Profile, new: Profile) -> Iterator[ClassChange]:
-    """The classes of which both sides looked at launches."""
+    """The classes with profiled launches on both sides."""
     return (
         one for one in row.classes if _only(old, one.old).launches and _only(new, one.new).launches
     )
@@ -312,7 +312,7 @@ def _doubt(
     return Disagreement(words=_("; ").join(words), against=against)
 
 
-#: Launches that went the other way by this part of a kernel's change are told as well.
+#: Launches that moved against the step by this part of the change are shown as well.
 _HIDDEN = 0.25
 
 

@@ -183,7 +183,7 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
     return tuple(filter(None, lines))
 
 
-#: Part of the change from which one kernel is told.
+#: Least part of the change for which a kernel is named.
 _MOST = 0.5
 
 

@@ -129,7 +129,7 @@ class _Compared:
 
     @cached_property
     def difference(self) -> ProgramDifference:
-        """Never refused: why they are not comparable stands above the numbers."""
+        """Never refuse: the reasons against comparing are shown above the numbers."""
         return compare_programs(self.sides[0].capture, self.sides[1].capture, force=True)
 
     @cached_property

@@ -515,7 +515,7 @@ def _part_time(part: KindTime) -> shapes.PartTime:
 def difference_document(
     difference: ProgramDifference, steps: Sequence[shapes.ProgramStep] = ()
 ) -> shapes.ProgramsDocument:
-    """The JSON document, with the steps of kernels where these are told."""
+    """The JSON document, with the steps of kernels if they are shown."""
     old, new = difference.totals if difference.timed else (None, None)
     names = row_names(difference)
     rows = [_fate_row(difference, row, names[n]) for n, row in enumerate(difference.rows)]

@@ -39,7 +39,7 @@ from workbench.views.text.markdown import step_markdown
 from workbench.views.text.safe_output import write
 from workbench.views.text.tables import sheet_text
 
-#: Counters that are named of a kernel, besides the strip's.
+#: Counters shown of a kernel, in addition to the strip's.
 _KERNEL_COUNTERS = 6
 
 

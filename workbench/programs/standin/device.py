@@ -31,7 +31,7 @@ BASES = (0x2000_0000_0000, 0x3000_0000_0000, 0x1800_0000_0000, 0x4000_0000_0000)
 INVALID_VALUE, INVALID_IMAGE, NO_BINARY, NOT_FOUND, NOT_SUPPORTED = 1, 218, 209, 500, 801
 OUT_OF_RESOURCES = 701
 #: The reason for the end of a run that has used up its time.
-TIME_IS_OVER = "the time of the run is over"
+TIME_IS_OVER = "the time limit of the run was reached"
 _ALIGN = 256
 _NORESERVE = 0x4000  # MAP_NORESERVE of Linux
 
@@ -182,7 +182,7 @@ class EmulatedDevice:
             self.memo.regions.pop(start - self.base, None)
 
     def holding(self, address: int) -> Allocation | None:
-        """The program's allocation that an address lies in."""
+        """The program's allocation that contains an address."""
         found = self.arena.allocation_of(address)
         return self.allocations.get(found.start) if found is not None else None
 
@@ -193,7 +193,7 @@ class EmulatedDevice:
     # --- modules
 
     def load(self, number: int, images: list[bytes]) -> str | Refusal:
-        """Read a module; its kernels and variables, as the driver's stand-in is told."""
+        """Read a module; its kernels and variables, in the form of the driver's stand-in."""
         try:
             module = LoadedModule(images, self.state.chip)
             memory = self.arena.place(module.module, self.reserve)
@@ -361,7 +361,7 @@ def most_threads(registers: int) -> int:
 
 
 def _mapped(fd: int) -> mmap.mmap:
-    # Pages that nobody touches take no memory, and none is promised.
+    # Untouched pages take no memory, and none is reserved.
     return mmap.mmap(fd, ARENA, mmap.MAP_SHARED | _NORESERVE)
 
 

@@ -19,7 +19,7 @@ _CODES = {"out-of-bounds": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "assert": 
 #: Names of arrays until their real names are looked up.
 ARRAY = "array#{}"
 _ARRAY = re.compile(r"array#(\d+)")
-#: A header of a toolkit in a message: where it lies says nothing.
+#: A toolkit's header in a message: its folder is irrelevant.
 _HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
 
 

@@ -73,13 +73,13 @@ class LoadedModule:
         if not texts or len(texts) < len(images):
             if len(images) > 1:  # objects of -rdc, of which NVIDIA's library has no PTX
                 raise NoCodeError(
-                    "a part of a module holds machine code alone",
+                    "a part of a module is only machine code",
                     "Kernels that launch kernels (cudadevrt) are not supported; build each of your "
                     "own parts with PTX.",
                 )
             kernel = _first_kernel(images)
             raise NoCodeError(
-                f"the kernels of a module ({kernel}) are machine code alone, "
+                f"the kernels of a module ({kernel}) are only machine code, "
                 "and the emulator runs PTX",
                 "Build it with PTX (-gencode arch=compute_90,code=compute_90), or with line "
                 "information, which keeps the PTX: -lineinfo of nvcc and NVRTC, "
@@ -122,7 +122,7 @@ class LoadedModule:
         return BuildResult(cubin=Path(), build=build, sources=(), cached=True)
 
     def kernel(self, name: str) -> ModuleKernel:
-        """A kernel by its mangled name; PtxError: there is none."""
+        """A kernel by its mangled name; PtxError: unknown."""
         found = self._kernels.get(name)
         if found is None:
             kernel = self.module.kernel(name)

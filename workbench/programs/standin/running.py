@@ -37,7 +37,7 @@ from workbench.programs.standin.recording import LaunchRecorder
 from workbench.programs.standin.server import StandinServer
 from workbench.study.lifted import RecordedLaunch
 
-#: A path of which a shell makes nothing else; nvcc hands it to one.
+#: A path that a shell leaves unchanged; nvcc passes paths to one.
 _PLAIN = re.compile(r"[\w./+@:,=%~^ -]+")
 #: Environment variable with the socket of this run.
 SOCKET = "WORKBENCH_STANDIN"

@@ -62,7 +62,7 @@ class _SourceText:
 
 
 def lifted_study(folder: Path, name: str) -> dict[str, str]:
-    """The files of a study of a launch that lies in ``captured`` of its folder.
+    """The files of a study whose launch is kept in ``captured`` of its folder.
 
     Raises:
         MissingError, DataError: what was lifted is not there, or damaged.
@@ -133,7 +133,7 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _SourceText:
     if not named:
         return _SourceText(
             told="The image has no line table (the program was built without -lineinfo), so its "
-            "source is not known and v0 has machine code alone."
+            "source is unknown and v0 has only machine code."
         )
     base = own_name(plain_name(lifted))
     word = re.compile(rf"\b{re.escape(base)}\b")
@@ -155,7 +155,7 @@ def find_source(lifted: LiftedLaunch, cubin: bytes) -> _SourceText:
     own = [path for path in named if not _toolkit(path)] or list(named)
     told = ", ".join(own[:3])
     return _SourceText(
-        told=f"The line table names {told}, which is not here: v0 has machine code alone."
+        told=f"The line table names {told}, which is not here: v0 has only machine code."
     )
 
 
@@ -229,7 +229,7 @@ def buffer_uses(
                 raise KernelError(
                     f"{buffer.name} of {plain_name(lifted)} is changed, holds pointers, and others "
                     "lead to it",
-                    "No study can give such a buffer back; write the study by hand.",
+                    "A study cannot restore such a buffer; write the study by hand.",
                 )
             use.role = "scratch"
             notes.append(f"{use.name} holds pointers and is changed: it is restored, not compared.")
@@ -242,7 +242,7 @@ def buffer_uses(
             if changed
             else "no right answer was recorded: the launch wrote nothing to memory"
             if not stored
-            else "no right answer was recorded: the launch left memory as it was, so a version "
+            else "no right answer was recorded: the launch did not change memory, so a version "
             "that writes nothing would pass",
             "Lift its first launch, or one with other data: --launch N.",
         )

@@ -564,8 +564,8 @@ def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
     for run in runs:
         if run.code:
             yield (
-                f"The program ended with exit code {run.code}: its own check may have failed. What "
-                "was recorded is the right answer all the same."
+                f"The program ended with exit code {run.code}: its own check may have failed. The "
+                "recorded result is still the right answer."
             )
         if run.stopped:
             yield (
@@ -586,6 +586,6 @@ def _same(path: Path, text: str) -> bool:
         return False
     if read_source(path) != text:
         raise UsageError(
-            f"{path} is another header of that name", "Rename one of them in its program."
+            f"{path} is a different header of that name", "Rename one of them in its program."
         )
     return True

@@ -54,7 +54,7 @@ def test_a_launch_is_kept_with_all_that_it_reads(place: Path, cli: Cli) -> None:
     code, _, said = cli(*LIFT)
     assert code == 0, said
     assert "kept launch 3 of gather(Job, float, int const*)" in said
-    assert "addresses were looked for in the first MiB alone of arg0_2" in said
+    assert "addresses were searched for only in the first MiB of arg0_2" in said
     folder = place / "kernels" / "gather" / "captured"
     one = read_lifted(folder)
     assert one.grid == (32, 32, 1) and one.block == (32, 32, 1) and one.cluster == (2, 1, 1)

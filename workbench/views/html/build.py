@@ -392,7 +392,7 @@ class _StudyPages:
                 for place in self.info.places
                 if not (place.startswith(folder) and Path(place).suffix in _CODE_SUFFIXES)
             )
-            # Read from elsewhere than it was looked at, it is opened once more.
+            # It is opened again: it was checked in another place.
             key = self._key if places == self._places else ""
             self._site.keep_study(self.owner, KeptStudy(key, places))
 
@@ -511,7 +511,7 @@ def _pages(
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
-    """Studies besides those asked for of which an earlier release wrote what no index can read."""
+    """Further studies whose index entry is of an earlier release and unreadable."""
     if not studies:
         return ()
     names = {
@@ -670,7 +670,7 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
 
 
 def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, str, str]]:
-    """Comparisons besides the steps: those asked for now, and those that the site has."""
+    """Comparisons other than steps: those requested now, and those of the site."""
     found = [(old, new) for name, old, new in asked if name == ladder.name]
     for path, kept in site.pages(f"{LADDERS}:{ladder.name}").items():
         pair = kept.summary.get("pair")

@@ -1,4 +1,4 @@
-"""A page of the site: where it lies, what rendering it gave, what is kept of it.
+"""A page of the site: its path, its rendered text, its record in the manifest.
 
 Planning a site needs its addresses and no template: whether a page is up to date is known
 before anything that renders it is loaded.

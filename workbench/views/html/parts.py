@@ -233,7 +233,7 @@ def tool(profile: Profile) -> str:
 
 
 def clocks_of(profile: Profile) -> str:
-    """What is known of the clocks, or ""."""
+    """The policy of the clocks in words, or ""."""
     known = {"none": _("clocks not locked"), "base": _("clocks locked to base")}
     return known.get(profile.capture.clock_control, "")
 

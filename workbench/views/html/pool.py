@@ -93,7 +93,7 @@ def get_ready() -> None:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Look for cycles seldom: pages are made of many small records, of which few are in any.
+    """Collect cycles seldom: few of the many small records of pages are in a cycle.
 
     A tenth of the processor time; ladders that are done are let go every now and then.
     """

@@ -23,7 +23,7 @@ from workbench.views.html.parts import Phrase, hue, interval, percent, shape, te
 from workbench.views.text.safe_output import block, name_parts
 
 _HERE = Path(__file__).parent
-#: A page loads nothing but what lies beside it, and sends nothing anywhere.
+#: A page loads only files beside it, and sends nothing.
 POLICY = (
     "default-src 'self' 'unsafe-inline' data: blob:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'"

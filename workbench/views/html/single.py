@@ -104,7 +104,7 @@ class _Packer(HTMLParser):
         elif tag == "link" and not values.get("href", "data:").startswith("data:"):
             pass  # an icon or a hint to load something: the page is whole without it
         elif "http-equiv" in values:
-            pass  # the policy of a page with files beside it; here stands a stricter one
+            pass  # the policy of a page with files beside it; this page has a stricter one
         else:
             self._out.append(raw)
         if tag == "meta" and "charset" in values:

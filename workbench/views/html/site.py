@@ -178,7 +178,7 @@ class Site:
     def _name(self, path: Path) -> str:
         folder = self._relative.get(path.parent)
         if folder is None:
-            # Relative to the site: a manifest that is passed on names nobody's home.
+            # Relative to the site: a published manifest reveals no home folder.
             folder = self._relative[path.parent] = os.path.relpath(path.parent, self.out)
         return f"{folder}/{path.name}"
 
@@ -289,7 +289,7 @@ class Site:
         return not self._force and all(kept.key and self._whole(path) for path, kept in own)
 
     def asset(self, name: str, key: str, read: Callable[[], bytes]) -> None:
-        """Put one shared asset under ``assets/`` unless that content is there already."""
+        """Put one shared asset under ``assets/`` unless that content already exists."""
         target = self.out / "assets" / name
         if self._assets.get(name) == key and target.is_file():
             return

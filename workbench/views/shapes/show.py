@@ -38,7 +38,7 @@ class LineCounters(SourcePlace, frozen=True):
 class FocusMetric(Document, RuleFocus, frozen=True):
     """A metric that a rule asks to look at."""
 
-    value: Number | None  # type: ignore[assignment]  # as JSON has it: null for what is no number
+    value: Number | None  # type: ignore[assignment]  # JSON: null if it is not a number
 
 
 class RuleFinding(Document, Rule, frozen=True):
@@ -82,7 +82,7 @@ class BuildFacts(Document, frozen=True):
 
 
 class TimeFacts(Document, frozen=True):
-    """The recorded time, in seconds; an empty object where there is none."""
+    """The recorded time, in seconds; an empty object without one."""
 
     seconds: float | UnsetType = UNSET
     low: float | UnsetType = UNSET

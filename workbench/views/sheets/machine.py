@@ -29,7 +29,7 @@ def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> 
             notes.append(_("  works without it: {without}").format(without=told(row.without)))
     if (left := len(lacking) - 1) > 0 and not everything:
         words = ngettext(
-            "--all says the same of the other {n}.", "--all says the same of the other {n}.", left
+            "--all shows the other {n} as well.", "--all shows the other {n} as well.", left
         )
         notes.append(words.format(n=count(left)))
     return Sheet(
@@ -46,10 +46,10 @@ def log_sheet(lines: Sequence[LogLine], here: Sequence[str]) -> Sheet:
     return Sheet(
         header=("ncu says", "it means", "what to do"),
         shown=tuple(
-            (line.line, told(line.means) or _("an error that is not known here"), told(line.remedy))
+            (line.line, told(line.means) or _("an unknown error"), told(line.remedy))
             for line in lines
         ),
         raw=tuple(asdict(line) for line in lines),
         document=LogDocument(lines=list(lines), here=list(here)).plain(),
-        notes=(*(() if lines else (_("no error or warning of ncu's is in it"),)), *here),
+        notes=(*(() if lines else (_("no error or warning of ncu in it"),)), *here),
     )

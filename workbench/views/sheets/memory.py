@@ -119,7 +119,7 @@ def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str])
         side = memory(profile)
         if side is None:
             raise UsageError(
-                f"{label}: it holds no counter of memory",
+                f"{label}: it has no memory counter",
                 "Capture it with the sections SourceCounters and MemoryWorkloadAnalysis.",
             )
         sides.append(side)

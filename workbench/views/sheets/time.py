@@ -110,7 +110,7 @@ def _fastest(timings: Sequence[Timing]) -> list[str]:
 
 
 def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
-    """The table of ``workbench time``; what all rows share stands in its title.
+    """The table of ``workbench time``; values that all rows share are in its title.
 
     Of at least one timing, all of one study and device; `work` is what `Timing.flops` counts.
     """
@@ -124,7 +124,7 @@ def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") 
         notes += [noted(notice.message, where) for notice in timing.notices]
     if any(timing.first_launch for timing in timings):
         notes.append(
-            _("first launch: loading the code and running it once; no part of the median.")
+            _("first launch: loading the code and running it once; not part of the median.")
         )
     baselines = {timing.baseline for timing in timings if timing.baseline}
     notes += _fastest([each for each in timings if each.version not in baselines])

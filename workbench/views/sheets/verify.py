@@ -78,7 +78,7 @@ _KIND = re.compile(r"\S+:\d+: [^:]+:")
 
 
 def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
-    """What went wrong, once for all problems of a version on which it is the same."""
+    """Errors, each once for all problems of a version on which it is the same."""
     same: dict[tuple[str, str], list[VerifiedProblem]] = {}
     for row in rows:
         if row.message:
@@ -99,16 +99,16 @@ def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
         return []
     notes = [
         _(
-            "Right is here what {version} gives (reference in study.py). Nothing proves {version} "
-            "itself: check its result once by other means."
+            "The reference is the result of {version} (reference in study.py). Nothing proves that "
+            "result: check it once by other means."
         ).format(version=first.against)
     ]
     if any(_differs(row) for row in rows):
         notes.append(
             _(
-                "What differs and does another job than {version} needs a study of its own; a "
-                "kernel of a .cu gets one by "
-                "`workbench new STUDY --from-cu FILE --kernel NAME`."
+                "A version that does another job than {version} needs a study of its own; "
+                "`workbench new STUDY --from-cu FILE --kernel NAME` makes one of a kernel of a "
+                ".cu."
             ).format(version=first.against)
         )
     for row in rows:

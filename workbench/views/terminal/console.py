@@ -253,7 +253,7 @@ def grid(*justify: str, padding: int = 2) -> Table:
 
 
 def notes_block(notes: Sequence[str]) -> list[RenderableType]:
-    """Warnings that must stand beside the numbers, each as a paragraph."""
+    """Warnings to print with the numbers, each as a paragraph."""
     table = grid("l", "f", padding=1)
     for note in notes:
         table.add_row(Text("!", style=f"bold {WARN}"), Text(told(note), style=WARN))

@@ -64,7 +64,7 @@ _STYLE = {N_("better"): GOOD, N_("worse"): BAD, N_("changed"): "cyan", "same": D
 _HEAD = 12
 #: Kernels of several that are shown, those whose time changed most; on a screen.
 _KERNELS, _FEW_KERNELS = 12, 5
-#: Rows of a screen: what is told where not everything is asked for.
+#: Rows of a screen, the limit without --all.
 SCREEN = 40
 #: Rows of the author's words, and of warnings, that stand above the hunks.
 _CHANGE, _NOTES = 2, 4
@@ -622,7 +622,7 @@ def _rest(story: Story) -> list[RenderableType]:
 
 def _occupancy(kernel: str, causes: dict[str, float]) -> Text:
     parts = [f"{_(name)} {points(value)}" for name, value in causes.items() if value]
-    return Text(f"{cut(kernel, 40)}: {_(', ').join(parts) or _('no cause alone')}")
+    return Text(f"{cut(kernel, 40)}: {_(', ').join(parts) or _('no single cause')}")
 
 
 def _expectations(story: Story) -> RenderableType:

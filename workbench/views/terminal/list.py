@@ -12,7 +12,7 @@ from workbench.units import count, factor, listed, quantity
 from workbench.views.sheets.list import ListPage, doubted, marked
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
-#: Problems that are named beside the one that is shown.
+#: Most further problems to name.
 _PROBLEMS = 6
 #: The shortest bar.
 _SLOWEST = "▏"
@@ -171,7 +171,7 @@ def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[Rendera
         counts = rung.record.counts if rung.record else {}
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
         table.add_row(*_name(rung, brief=brief), *cells, _profiled(found, rung, counted=True))
-    note = _("counted by the emulator, which knows no time")
+    note = _("counted by the emulator, which does not time")
     return [table] if brief else [table, Text(note, style=DIM)]
 
 

@@ -178,9 +178,9 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
     for place, (own, title, duration) in enumerate(named):
         if place not in heaviest and not any(launch is longest for launch in own):
             continue
-        # The one that is told below, or the first, stands for what is not a sum.
+        # The launch shown below, or the first, represents values that are not sums.
         first = next((launch for launch in own if launch is longest), own[0])
-        # Of thousands of launches only what stands in the table is read.
+        # Of thousands of launches only the rows of the table are read.
         readings = {name: read(first, name) for name in _OVERVIEW}
         share = times(100.0, over(duration, whole))
         mark = Text("▸" if first is longest else "", style=HEAD)
@@ -209,7 +209,7 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
 def _body(
     profile: Profile, launch: Launch, width: int, everything: bool
 ) -> Callable[[_Fill], list[RenderableType]]:
-    """Overview and details as a function of how much is told; what stays the same is made once."""
+    """Overview and details as a function of the amount of detail; constant parts are made once."""
     facts = [_("grid {size}").format(size=extent(launch.grid))]
     facts.append(_("block {size}").format(size=extent(launch.block)))
     if launch.dynamic_shared:

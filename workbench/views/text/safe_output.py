@@ -144,7 +144,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def whole(value: Any) -> Any:
-    """Plain data of texts that are visible: halves of characters, of which no UTF-8 can be made."""
+    """Plain data of texts that are visible: halves of characters, which have no UTF-8."""
     if isinstance(value, str):
         return block(value)
     if isinstance(value, dict):

@@ -59,7 +59,7 @@ class Plot(Record, frozen=True):
 
 
 class Mark(Record, frozen=True):
-    """One number in a chart with the text that stands for it."""
+    """One number in a chart with its text."""
 
     value: float
     text: str

@@ -31,7 +31,7 @@ from workbench.views.html.charts.figure import (
 from workbench.views.html.charts.roof import SYMBOLS, decades
 from workbench.views.html.page import View
 
-#: The unit of an axis that names what stands on it.
+#: The unit of an axis with categories.
 NAMES = "name"
 _DASHES = ("solid", "dash", "dot", "dashdot")
 #: From this factor between the ends on, an axis is logarithmic.
@@ -143,7 +143,7 @@ def lines(
     here: Point | None = None,
     height: int = 300,
 ) -> Figure:
-    """Lines with markers, told apart by colour, symbol and dash.
+    """Lines with markers, distinguished by colour, symbol and dash.
 
     `identity` is its id on the page, `label` its spoken name. `here` is the one point that is
     marked, for "this is where we are"; values then hold until the next point, and no other markers

@@ -21,7 +21,7 @@ from workbench.views.html.charts.figure import (
 )
 
 # --- labels beside points -------------------------------------------------------------
-# Plotly draws a point's label where it is told to and lets labels lie on each other. Here
+# Plotly draws a point's label at the given place and lets labels overlap. Here
 # each label is tried on the four sides of its point, in pixels of a plot of an assumed
 # size, and left out where none is free; hovering and the table name every point.
 
@@ -65,7 +65,7 @@ class Box(NamedTuple):
         )
 
     def within(self, width: float, height: float) -> bool:
-        """True if it lies in a plot of that size."""
+        """True if it is inside a plot of that size."""
         return self.left >= 0 and self.right <= width and self.top >= 0 and self.bottom <= height
 
 

@@ -62,7 +62,7 @@ def total(label: str, value: float, text: str) -> Fall:
 
 
 def _short(label: str, room: int) -> str:
-    """A step's name, cut before its warp state: that tells it from the ones beside it."""
+    """A step's name, cut before its warp state: that distinguishes it from its neighbours."""
     name, colon, state = label.rpartition(": ")
     left = room - len(f"…{colon}{state}")
     if len(label) > room and name and left > 0:

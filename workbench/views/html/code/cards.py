@@ -152,7 +152,7 @@ def _share(share: float | None) -> str:
 _ROWS, _ALL_ROWS = 240, 1500
 #: Opcodes whose numbers changed, and pairs of them that stand in for each other, in words.
 _CLASSES, _STAND_INS = 5, 3
-#: Part of a hunk's issues, or of its time, from which the change of an opcode is told.
+#: Least part of a hunk's issues, or of its time, for which the change of an opcode is shown.
 _LEAST = 0.01
 
 Pair = tuple[int | None, int | None]

@@ -261,7 +261,7 @@ class DiffCode:
                 wanted.add(place)
         for place in list(own):
             wanted.update(range(max(0, place - _AROUND), min(len(file.rows), place + _AROUND + 1)))
-        # The edit itself stands in the first rows, however many lines above it are linked to it.
+        # The edit itself fills the first rows, however many lines above it are linked to it.
         early = sorted(place for place in wanted if place < min(own, default=0))
         wanted.difference_update(early[:-_BEFORE])
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS

@@ -1,4 +1,4 @@
-"""Lines of code: their colours, and what stands beside them, a counter as text, a bar and a note.
+"""Lines of code: their colours, and beside each a counter as text, a bar and a note.
 
 A version's page has the lines of one launch; a step's page those of both sides on one
 scale, where several launches of a side count on the same lines and add up. Pygments decides the

@@ -294,7 +294,7 @@ def _source_row(line: SourceLine, prefix: str) -> str:
 
 
 def _neighbourhood(count: int, counted: set[int], near: int | None) -> list[int]:
-    """Line numbers to show; 0 stands for a gap."""
+    """Line numbers to show; 0 is a gap."""
     if (near is None and count <= _WHOLE_FILE_LINES) or not counted:
         # A file with no counter at all is shown from its start, as far as it is short.
         whole = list(range(1, min(count, _WHOLE_FILE_LINES) + 1))
@@ -415,7 +415,7 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
         prefix=prefix,
         anchors=anchors,
         anchor=anchor,
-        # The files of which lines were left out, which a reader may ask for.
+        # Files with omitted lines, which a reader may request.
         cut={file for file in order for line in lines[file] if not line.number and line.at},
     )
 

@@ -86,7 +86,7 @@ def _effects(step: Step) -> list[Delta]:
 
 
 def diff_view(step: Step, head: Head) -> View:
-    """The page of one step; `head` is what it says besides."""
+    """The page of one step; `head` has its own title and notes."""
     comparison, story = step.comparison, step.story
     gutters = pair_gutters(step.old, step.new)
     code = DiffCode(step.old, step.new, step.placing.diff, story, gutters)

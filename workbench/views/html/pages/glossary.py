@@ -69,7 +69,7 @@ def glossary_view() -> View:
 
 
 def render_glossary() -> Rendered:
-    """The page, and the script beside it: `workbench.js` shows a term where somebody asks."""
+    """The page, and the script beside it: `workbench.js` shows a term on request."""
     view = glossary_view()
     said = {
         "limits": {each.counter: each for each in view.limits if each.counter},

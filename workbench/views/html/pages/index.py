@@ -280,7 +280,7 @@ def _order(summary: LadderSummary) -> tuple[object, ...]:
 
 
 def _stands(found: Sequence[LadderSummary]) -> LadderSummary:
-    """The ladder that stands for a study: on the first device, the problem that tells most.
+    """The ladder that represents a study: on the first device, the most telling problem.
 
     Of those on which most versions were profiled, the one with the most work: a small one says more
     of launches and half-empty grids than of the code.
@@ -290,7 +290,7 @@ def _stands(found: Sequence[LadderSummary]) -> LadderSummary:
 
 
 def _line(found: Sequence[LadderSummary]) -> View:
-    """A study: the ladder that stands for it, its speed over that device's problems, its page."""
+    """A study: its ladder, its speed over that device's problems, its page."""
     stands = _stands(found)
     return View(
         summary=stands,

@@ -214,7 +214,7 @@ def _series(
             reference = version in baselines
             quiet = many and not reference and version not in lead
             series.append(Series(version, tuple(points), reference, place, quiet))
-    # What is told apart lies above what is not.
+    # Coloured lines are drawn above grey ones.
     return sorted(series, key=lambda line: not line.quiet)
 
 
@@ -228,7 +228,7 @@ def _figure(
     shown: list[str],
 ) -> charts.Figure:
     values = [point.y for line in series for point in line.points]
-    # From zero where lines can be told apart there; over decades only a logarithm shows all.
+    # From zero if lines stay distinct; over decades only a logarithm shows all.
     apart = max(values) > _DECADES * min(values)
     y = Axis(title=title, unit=unit, from_zero=unit != "s" and not apart)
     label = _("{what} over {sizes}, a line for each version").format(what=title, sizes=sizes.title)

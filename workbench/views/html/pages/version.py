@@ -330,7 +330,7 @@ def version_view(
     head: Head,
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
 ) -> View:
-    """The page of a stored profile of `rung`; `strips`: of steps that were told before.
+    """The page of a stored profile of `rung`; `strips`: of steps rendered before.
 
     Raises MissingError, DataError: what is recorded on another device cannot be read.
     """
