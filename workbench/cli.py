@@ -31,7 +31,7 @@ INTERNAL = 70
 _CORE: dict[str, tuple[str, str, str]] = {
     "init": ("init", "Start", "Make this folder a workbench project."),
     "new": ("new", "Start", "Start a new version (or study) from the one before it."),
-    "doctor": ("doctor", "Start", "Check this machine, and how to get what it lacks."),
+    "doctor": ("doctor", "Start", "Check this machine, and how to install what it lacks."),
     "docs": ("docs", "Start", "Read the documentation and JSON schemas, without a network."),
     "verify": ("verify", "Measure", "Check a version against the float64 reference."),
     "profile": ("profile", "Measure", "Verify, time and profile a version under an engine."),
@@ -212,9 +212,9 @@ class LazyGroup(click.Group):
 def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
-    A target says it all: sgemm/v3:n4096@h200 is study, version, problem and device, and v3,
-    v3:n4096 or sgemm are targets too. A report
-    file, x.ncu-rep or x.ncu-rep::kernel, may stand wherever a version may stand.
+    A target says it all: sgemm/v3:n4096@h200 is study, version, problem and device; v3,
+    v3:n4096 and sgemm are targets too. A report
+    file, x.ncu-rep or x.ncu-rep::kernel, may replace any version.
     """
     ctx.obj = {"debug": debug}
 

@@ -155,7 +155,9 @@ def test_a_source_without_text_is_unknown_and_not_unchanged() -> None:
     assert (result.sources.old, result.sources.new) == ("unknown", "unknown")
     assert not result.sources.same
     (words,) = result.words
-    assert words.startswith("source unknown: neither side holds the text of k.cu, so what changed")
+    assert words.startswith(
+        "source unknown: neither side holds the text of k.cu, so the changes there"
+    )
 
 
 @pytest.mark.parametrize("text", [KERNEL, None])

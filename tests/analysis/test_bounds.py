@@ -78,5 +78,5 @@ def test_a_recorded_bound_is_told() -> None:
     store = Store(Path(__file__).parents[2] / "profiles")
     pick = {"study": "conv2d_direct", "problem": "n4096", "device": "h200"}
     old, new = (store.get(version=version, **pick) for version in ("v5", "v7"))
-    words = "72 (−10.0%); what bounds registers changed in hunk 2 (lines 2–33)."
+    words = "72 (−10.0%); the register bound changed in hunk 2 (lines 2–33)."
     assert words in explain(old, new, compare(old, new)).sentence

@@ -166,19 +166,19 @@ def sampled(*counts: int) -> Launch:
 @pytest.mark.parametrize(
     ("launches", "words"),
     [
-        ((ran("a", 1025), ran("b", 1025), ran("c", 4096)), "a, b and c have other grids"),
-        ((ran("a", 1025), ran("a", 2050)), "a have other grids"),
+        ((ran("a", 1025), ran("b", 1025), ran("c", 4096)), "a, b and c have different grids"),
+        ((ran("a", 1025), ran("a", 2050)), "a have different grids"),
         (
             tuple(
                 ran(k, g, smsp__inst_executedX=n)
                 for k, g, n in (("a", 8, 4e5), ("b", 9, 5e5), ("c", 7, 6e5))
             ),
-            "each of a, b and c takes the very same time",
+            "each of a, b and c takes exactly the same time",
         ),
-        ((ran("a", 64, smsp__inst_executedX=5e6),), "other instructions than all of its lines"),
-        ((ran("a", 64, smsp__inst_executedX=5e4),), "other instructions than all of its lines"),
-        ((waiting(),), "the very same time in each of their states"),
-        ((sampled(700, 700, 700),), "the very same time in each of their states"),
+        ((ran("a", 64, smsp__inst_executedX=5e6),), "all of its lines differ in instructions"),
+        ((ran("a", 64, smsp__inst_executedX=5e4),), "all of its lines differ in instructions"),
+        ((waiting(),), "exactly the same time in each of their states"),
+        ((sampled(700, 700, 700),), "exactly the same time in each of their states"),
         # One kernel's launches are alike, two may take one time, and few samples are chance's.
         ((ran("a", 64), ran("a", 64)), ""),
         ((ran("a", 64), ran("b", 65, smsp__inst_executedX=5e5)), ""),

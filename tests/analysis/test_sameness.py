@@ -223,7 +223,7 @@ def test_without_machine_code_tensor_cores_tell_that_products_changed() -> None:
         for share in (0.0, 64.9)
     )
     assert precision_words(doubts(old, new)) == (
-        "Other precision: products came to the tensor cores (0% → 64.9% of their peak)."
+        "Other precision: products moved to the tensor cores (0% → 64.9% of their peak)."
     )
     assert "products left" in precision_words(doubts(new, old))
 
@@ -243,7 +243,7 @@ def test_vanished_arithmetic_is_dead_code() -> None:
     assert kinds(found) == [("arithmetic", True)]
     assert headline(found) == (
         "Not the same work: v2 does 0 arithmetic operations, v1 4.19 M: the compiler may have "
-        "removed what no result depends on."
+        "removed code that no result depends on."
     )
     assert kinds(doubts(side(dead), side(product(64)))) == [("arithmetic", True)]
 

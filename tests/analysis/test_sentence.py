@@ -119,7 +119,7 @@ def test_only_noise_moves_nothing() -> None:
 def test_no_time_is_said() -> None:
     bare = make_profile(launches=(make_launch(metrics={}),))
     said = story(bare, bare).sentence
-    assert said.startswith("Nothing that was counted moved from v2 to v3.")
+    assert said.startswith("No counter moved from v2 to v3.")
     uncounted = make_profile(launches=(make_launch(metrics={}, instructions=InstructionTable()),))
     said = story(uncounted, uncounted).sentence
     assert said.startswith("v2 and v3 do not both have a time.")

@@ -134,7 +134,7 @@ ELSEWHERE = (
     "Its prepare() launches", "End it with a second line", "A version's file starts with",
     "`workbench lift` writes it", "`workbench new` starts a version of the source",
     "Correct the f", "Correct `dims`", "Ask for it: requires", "Name a buffer there, or take",
-    "Describe one in a [[texture]]", "NumPy makes {}", "Tune num_warps", "Let a define stand",
+    "Describe one in a [[texture]]", "NumPy makes {}", "Tune num_warps", "Use a define in them",
 )  # fmt: skip
 
 

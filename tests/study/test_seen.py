@@ -127,7 +127,7 @@ def test_without_a_record_what_is_not_known_is_missed_by_name(project: Project) 
     assert (seen.title, seen.problems, seen.work) == ("demo", {}, "flop")
     assert seen.problem("n1024").name == "n1024"
     for ask in (lambda: seen.problem(), lambda: seen.flops(seen.problem("n1024"))):
-        with pytest.raises(MissingError, match="cannot be told without running") as caught:
+        with pytest.raises(MissingError, match="is unknown without running") as caught:
             ask()
         assert "workbench verify" in caught.value.hint
 

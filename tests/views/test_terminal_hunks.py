@@ -119,5 +119,5 @@ def test_hunks_that_are_no_code_are_counted(report: Callable[[str], Path]) -> No
     ladder = read_report(report("ladder_full"))
     sides = [select_kernels(ladder, f"sgemm_{v}") for v in ("v2", "v3")]
     text = render(view(sides[0], sides[1], 80))
-    assert "No change of code: 1 comment hunk." in text
+    assert "No code change: 1 comment hunk." in text
     assert "Unattributed" in text and "all of it" in text

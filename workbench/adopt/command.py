@@ -33,9 +33,9 @@ def command(
 
     AS is sgemm/v3, with its problem and device where they differ: sgemm/v3:n4096@a100.
     A study alone, or nothing, also makes a study of the selected kernel: its launch, and its
-    source if the report holds it. The rest remains to be written.
+    source if the report holds it. You write the rest.
 
-    Says where the report's source or launches differ from the version's. Host name and
+    Reports differences of source and launches between report and version. Host name and
     network addresses are removed from the copy that is kept.
     """
     session = CoreSession()

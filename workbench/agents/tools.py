@@ -78,7 +78,7 @@ TOOLS = (
     ),
     Tool("source", "A version's source, line by line.", takes.SourceArguments),
     Tool("explain", "What counters mean: unit, which way is better, name.", takes.ExplainArguments),
-    Tool("doctor", "Check this machine, and how to get what it lacks.", takes.PlainArguments),
+    Tool("doctor", "Check this machine, and how to install what it lacks.", takes.PlainArguments),
     Tool(
         "verify",
         "Run versions on small inputs against a float64 reference; a wrong result is reported "

@@ -145,7 +145,7 @@ def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combin
 def _combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
-        reason = Missing(_("no launch of this profile was profiled"))
+        reason = Missing(_("no launch of this profile has counters"))
         return {counter.id: reason for counter in catalog()}
     weights, word = weights_of(launches)
     heaviest = launches[max(range(len(launches)), key=lambda n: weights[n])]

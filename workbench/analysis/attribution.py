@@ -86,7 +86,7 @@ class LineShare(Record, frozen=True):
 
 #: Note -> the reason for an amount that is linked to no change.
 _ELSEWHERE = {
-    "no-line": N_("instructions of no source line"),
+    "no-line": N_("instructions without a source line"),
     "no-samples": N_("launches too short for a warp sample"),
     "device": N_("another device"),
 }

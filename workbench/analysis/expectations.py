@@ -155,7 +155,7 @@ def _decide(
         if moved and relative(old, new) == "±0%":
             return "confirmed", _("it moved by less than 0.05%")
         return (
-            ("refuted", _("it moved")) if moved else ("confirmed", _("it did not leave its noise"))
+            ("refuted", _("it moved")) if moved else ("confirmed", _("it stayed within its noise"))
         )
     if form in ("up", "down"):
         if not moved:

@@ -81,10 +81,10 @@ def _contradictions(profile: Profile) -> Iterator[_Found]:
         if len(sizes) < 2 or not measured[0]:
             continue
         if len(measured) > 1 and None not in measured[1:3]:
-            yield N_("{kernel} have other grids and the very same time and counters"), names
+            yield N_("{kernel} have different grids but exactly the same time and counters"), names
             return
         if len(names) == len(launches) >= _PARTS and measured[0] >= _SHORT:
-            yield N_("each of {kernel} takes the very same time"), names
+            yield N_("each of {kernel} takes exactly the same time"), names
 
 
 def _of_one(launch: Launch) -> Iterator[str]:
@@ -92,14 +92,14 @@ def _of_one(launch: Launch) -> Iterator[str]:
     ran = columns.get("inst_executed")
     counts = sorted((counted, sum(ran.values))) if counted and ran is not None else (1, 1)
     if launch.by_timing is None and counts[1] > max(_FEW, _PASSES * counts[0]):
-        yield N_("{kernel} issues other instructions than all of its lines together")
+        yield N_("{kernel} and all of its lines together differ in instructions issued")
     states = catalog().group("stalls")
     cycles = [value for state in states if (value := value_of(launch, state.id))]
     names = [name for state in states if (name := line_metric(launch, state))]
     samples = [whole for name in names if (whole := sum(columns[name].values))]
     for parts, least in ((cycles, 0), (samples, _SAMPLES)):
         if len(parts) >= _PARTS and len({*parts}) == 1 and sum(parts) >= least:
-            yield N_("warps of {kernel} spend the very same time in each of their states")
+            yield N_("warps of {kernel} spend exactly the same time in each of their states")
 
 
 #: A page asks for it several times.

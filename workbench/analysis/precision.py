@@ -145,6 +145,6 @@ def _tensor_cores(sides: tuple[Profile, Profile]) -> str:
     old, new = (value_of(launch, "tensor_utilization") if launch else None for launch in mains)
     if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:
         return ""
-    came = _("products came to the tensor cores ({old} → {new} of their peak)")
+    came = _("products moved to the tensor cores ({old} → {new} of their peak)")
     left = _("products left the tensor cores ({old} → {new} of their peak)")
     return (came if old < 1.0 else left).format(old=quantity(old, "%"), new=quantity(new, "%"))

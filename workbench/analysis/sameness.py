@@ -401,8 +401,8 @@ def _other_launch(
         return None
     words = _(
         "{idle} executes {min} of the other side's instructions in as many "
-        "threads: its loops may end early, or the compiler may have removed what "
-        "no result depends on"
+        "threads: its loops may end early, or the compiler may have removed code that no result "
+        "depends on"
     ).format(idle=labels[int(each < 1)], min=quantity(100 * few, "%"))
     return Doubt(kind="arithmetic", words=words)
 
@@ -561,8 +561,8 @@ def _vanished(
     if operations.once[idle] >= words / 2 or operations.once[1 - idle] < threads:
         return None
     said = _(
-        "{labels} does {once} arithmetic operations, {labels2} {once2}: the "
-        "compiler may have removed what no result depends on"
+        "{labels} does {once} arithmetic operations, {labels2} {once2}: the compiler may have "
+        "removed code that no result depends on"
     ).format(
         labels=labels[idle],
         once=quantity(operations.once[idle]),

@@ -148,7 +148,7 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
     counted, time = comparison["instructions"].delta is not None, comparison["duration"]
     still = counted and not any(each.moved for each in comparison.counters)
     if speed is None and still and time.old is time.new is None:
-        text = _("Nothing that was counted moved from {old} to {new}.")
+        text = _("No counter moved from {old} to {new}.")
     elif speed is None:
         text = _("{old} and {new} do not both have a time.")
     elif more is not None:
@@ -458,11 +458,11 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     if proof.place.by == "one":
         return _("; {where} is the only edit").format(where=where)
     if proof.place.by == "order":
-        return _("; what warps do to wait for one another changed in {where}").format(where=where)
+        return _("; the synchronization of warps changed in {where}").format(where=where)
     if proof.place.by == "time":
         return _("; the time moved most in {where}").format(where=where)
     if proof.place.by == "bounds":
-        return _("; what bounds registers changed in {where}").format(where=where)
+        return _("; the register bound changed in {where}").format(where=where)
     if proof.way == "occupancy" and proof.place.link == "compiler":
         return _("; instructions changed most in {where}").format(where=where)
     share = proof.place.share

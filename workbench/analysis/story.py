@@ -120,10 +120,10 @@ class Story(Record, frozen=True):
 
     @property
     def quiet_words(self) -> str:
-        """``No change of code: 1 comment hunk, 2 renamed hunks.``, by kind; "" without any."""
+        """``No code change: 1 comment hunk, 2 renamed hunks.``, by kind; "" without any."""
         kinds = Counter(hunk.kind for hunk in self.quiet)
         said = [several(number, f"{kind} hunk") for kind, number in kinds.items()]
-        return _("No change of code: {said}.").format(said=", ".join(said)) if said else ""
+        return _("No code change: {said}.").format(said=", ".join(said)) if said else ""
 
     @property
     def quiet(self) -> tuple[Hunk, ...]:

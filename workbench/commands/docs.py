@@ -15,7 +15,7 @@ from workbench.views.text.safe_output import say, write
 @click.argument("topic", required=False)
 @click.argument("of", metavar="[COMMAND]", required=False)
 def command(topic: str | None, of: str | None) -> None:
-    """Print a page of the documentation; without TOPIC, which pages there are.
+    """Print a page of the documentation; without TOPIC, the list of pages.
 
     Works offline and without a checkout. A page may be named as a link to it is:
     docs/how-to/ci.md. With schema for TOPIC, the JSON schema of what COMMAND prints with

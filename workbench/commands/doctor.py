@@ -18,7 +18,7 @@ from workbench.views.terminal.progress import Progress
 
 
 @click.command()
-@click.option("--all", "all_", is_flag=True, help="Say how to get everything that is missing.")
+@click.option("--all", "all_", is_flag=True, help="Show how to install everything that is missing.")
 @click.option("--strict", is_flag=True, help="Exit with code 3 if anything is missing.")
 @click.option(
     "--log",
@@ -28,7 +28,7 @@ from workbench.views.terminal.progress import Progress
 )
 @format_option
 def command(all_: bool, strict: bool, log: Path | None, format_: str) -> None:
-    """Check this machine: what it can do, how to get the rest, and what works without it."""
+    """Check this machine: its features, how to add missing ones, and what works without them."""
     from workbench.views.terminal.tables import print_sheet
 
     if log is not None:

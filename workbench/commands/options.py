@@ -251,8 +251,8 @@ _RUN = (
         "timeout_s",
         type=click.FloatRange(1.0, 1e9),
         metavar="SECONDS",
-        help="Stop after this time, compiling included (default: a version is given 300 s to "
-        "compile, and 300 s on each problem; with --on, that is what this sets).",
+        help="Stop after this time, compiling included (default: 300 s to compile a version and "
+        "300 s on each problem; with --on, this sets those).",
     ),
     click.option(
         "--seed",
@@ -337,7 +337,7 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
             "--since",
             default="",
             metavar="TIME",
-            help="Measure again what was stored before this time (UTC).",
+            help="Measure again times stored before this time (UTC).",
         ),
     )
 

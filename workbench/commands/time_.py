@@ -55,9 +55,9 @@ def command(
     """Time versions against the study's baseline, outside of any profiler.
 
     Samples until the 95% interval of the median is under 1% of it. The result is
-    checked first; the timing is kept under profiles/. Of a whole study, what is stored
-    already of the same sources and device is not measured again: an interrupted run goes
-    on. sgemm:n1* is every problem of that pattern.
+    checked first; the timing is kept under profiles/. For a whole study, times stored
+    already for the same sources and device are not measured again: an interrupted run
+    continues. sgemm:n1* is every problem of that pattern.
     """
     if named.problem is not None and all_problems:
         raise UsageError(

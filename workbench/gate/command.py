@@ -84,8 +84,8 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
     click.option(
         "--accept",
         is_flag=True,
-        help="Start the baseline again with these runs; with --against, take other limits and the "
-        "loss of versions.",
+        help="Start the baseline again with these runs; with --against, accept changed limits and "
+        "removed versions.",
     ),
     click.option(
         "--run",
@@ -105,12 +105,12 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
         metavar="VERSION",
         help="Judge a claimed speed-up: accepted, refused or not judged.",
     ),
-    click.option("--over", default="", metavar="VERSION", help="What --claim is faster than."),
+    click.option("--over", default="", metavar="VERSION", help="The slower version of --claim."),
     click.option(
-        "--at-least", default="1x", metavar="1.2x", callback=_factor, help="By what --claim is."
+        "--at-least", default="1x", metavar="1.2x", callback=_factor, help="The claimed factor."
     ),
     click.option(
-        "--again", is_flag=True, help="Verify both of --claim now, in turns where a GPU is."
+        "--again", is_flag=True, help="Verify both versions of --claim now, on a GPU in turns."
     ),
 )
 @selection_options
@@ -122,7 +122,7 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
     help="Whether to judge durations; --no-time also skips stalls and utilizations that no profile "
     "has.",
 )
-@click.option("--passed", is_flag=True, help="List what passed, too, however much that is.")
+@click.option("--passed", is_flag=True, help="List everything that passed, too.")
 @click.option(
     "--format",
     "format_",

@@ -11,7 +11,7 @@ from workbench.views.shapes.step import StepDocument
 
 
 class TuneTrial(Document, frozen=True):
-    """A choice of values on one problem, and what became of it; see docs/json.md."""
+    """A choice of values on one problem and its outcome; see docs/json.md."""
 
     values: Values
     problem: str

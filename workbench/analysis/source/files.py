@@ -166,7 +166,7 @@ def words_of(
     dark = "unknown" in (sources.old, sources.new)
     extent = _("source unknown") if dark else _("source known in part")
     return (
-        _("{extent}: {whose} {what}, so what changed there is unknown ({remedy})").format(
+        _("{extent}: {whose} {what}, so the changes there are unknown ({remedy})").format(
             extent=extent, whose=whose, what=what, remedy=_(_REMEDY)
         ),
     )

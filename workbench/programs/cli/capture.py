@@ -51,7 +51,7 @@ _wish_options = folded(
         "--rank",
         type=click.IntRange(0),
         metavar="N",
-        help="Of torchrun, mpirun or srun: profile this rank (default: what works longest).",
+        help="With torchrun, mpirun or srun: profile this rank (default: the busiest).",
     ),
 )
 

@@ -65,10 +65,10 @@ def command(
 ) -> None:
     """Run a CUDA program without a GPU: check its kernels, and count what they do.
 
-    The program is FILE.cu, which is compiled, with what stands behind -- as its arguments; or the
-    COMMAND behind --, which may also build it (make, cmake --build, ctest). It runs with your
+    The program is FILE.cu, which is compiled, with the arguments after --; or the
+    COMMAND after --, which may also build it (make, cmake --build, ctest). It runs with your
     rights, as it does without workbench. With NAME the run is kept as a capture: `show @NAME`,
-    `diff @v0 @v1`. The exit code is the program's own, or 4 where a kernel does wrong.
+    `diff @v0 @v1`. The exit code is the program's own, or 4 if a kernel has a fault.
     """
     program: tuple[str, ...] = click.get_current_context().obj["program"]
     name, source = _named(words)

@@ -307,7 +307,7 @@ class PanelView(Record, frozen=True):
                 elif score.gained > 0:
                     yield link, Badge(_("followed, {speedup}").format(speedup=step), "good")
                 else:
-                    yield link, Badge(_("followed in vain, {speedup}").format(speedup=step), "bad")
+                    yield link, Badge(_("followed, no gain, {speedup}").format(speedup=step), "bad")
 
 
 def panel_view(

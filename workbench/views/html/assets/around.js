@@ -26,7 +26,7 @@
   const listing = (folder) => new Promise((done, failed) => {
     const script = make("script", "", { src: `${folder}site.js` });
     script.onload = () => done(window.workbenchSite);
-    script.onerror = () => failed(new Error(_("site.js is not beside the index")));
+    script.onerror = () => failed(new Error(_("site.js is missing beside the index")));
     document.head.append(script);
   });
   let asked = null;
@@ -176,7 +176,7 @@
         const label = (each, id) => (across ? `${id}@${each.g}` : id);
         const page = b.x.find((name) => name === `${label(a, old)}..${label(b, fresh)}.html`) || pages(b).find((name) => name === `${old}..${fresh}.html`);
         said.replaceChildren();
-        if (a.p !== b.p) said.append(make("p", _("Two problems are two jobs: nothing of them compares. Choose one problem.")));
+        if (a.p !== b.p) said.append(make("p", _("Different problems are different jobs and cannot be compared. Choose one problem.")));
         else if (a === b && old === fresh) said.append(make("p", _("Choose two.")));
         else if (page && (!across || page.includes("@"))) said.append(links([[`${label(a, old)} → ${label(b, fresh)}`, `${root}${b.f}/${page}`]]));
         else said.append(make("p", _("No page compares these two yet. Write it with")), command(`workbench report ${b.s}/${label(a, old)}..${label(b, fresh)}`));
@@ -212,7 +212,7 @@
       const tell = () => {
         const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
         const hits = known.filter(([text]) => words.every((word) => text.toLowerCase().includes(word)));
-        found.replaceChildren(hits.length ? links(hits.slice(0, 12)) : make("p", _("Nothing of that name.")));
+        found.replaceChildren(hits.length ? links(hits.slice(0, 12)) : make("p", _("No match.")));
       };
       input.oninput = tell;
       input.onkeydown = (event) => {
@@ -286,7 +286,7 @@
   if (root !== null && twin) tools.append(other());
   if (root !== null) tools.append(button(_("Search /"), _("Search"), search));
   // From a disk no page may read the picture beside it.
-  if (root !== null && card) tools.append(button(_("Card"), _("Copy the card of this page"), (event) => (location.protocol === "file:" ? location.assign(card.content) : copy(picture(), event.target))));
+  if (root !== null && card) tools.append(button(_("Card"), _("Copy this page’s card"), (event) => (location.protocol === "file:" ? location.assign(card.content) : copy(picture(), event.target))));
   tools.append(button(_("Data"), _("Data and link of this page"), download), button(THEMES[chosen], "", (event) => {
     const names = Object.keys(THEMES);
     chosen = theme(names[(names.indexOf(chosen) + 1) % names.length]);

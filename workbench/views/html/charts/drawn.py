@@ -266,7 +266,7 @@ class Drawing:
             if most is not None:
                 parts.append(amount(most))
         said = _(" or ").join(parts)
-        return _("The widest arrow stands for {amount}.").format(amount=said) if parts else ""
+        return _("The widest arrow is {amount}.").format(amount=said) if parts else ""
 
 
 def _tone(of_peak: float | None) -> str:

@@ -33,9 +33,9 @@ from workbench.views.html.parts import percent, width
 
 
 def line_words(side: int, number: int | None) -> str:
-    """The name of a line of the old (0) or new side; without a number, code of no line."""
+    """The name of a line of the old (0) or new side; without a number, code without a line."""
     if not number:
-        return _("code of no line")
+        return _("code without a line")
     return (_("line {n}") if side else _("old line {n}")).format(n=number)
 
 
@@ -268,7 +268,7 @@ def _left_out(hidden: int, page: str) -> str:
         "{n} row with less time is left out", "{n} rows with less time are left out", hidden
     ).format(n=units.count(hidden))
     return words + (
-        _("; an offset leads to the version’s page, which has all.") if page else _(".")
+        _("; an offset links to the version’s page, which shows all.") if page else _(".")
     )
 
 

@@ -414,7 +414,7 @@ def ladder_view(
     ]
     linked = [(Link(rung.id, rung_page(rung)), launch) for rung, launch in launches]
     if not ladder.study.versions and not ladder.study.problem:
-        here = _("The study itself is not here; this page stands on what was recorded.")
+        here = _("The study itself is not here; this page shows what was recorded.")
         notices = (here, *notices)
     chips = [Badge(text=ladder.device_name)]
     chips.append(Badge(text=parameters(ladder.parameters) or ladder.problem))
