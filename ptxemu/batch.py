@@ -489,7 +489,7 @@ class Batch:
                 instr = (code.block.instrs or code.block.every)[0]
                 self.compiled.rt.warnings.add(
                     f"{barrier} (at {ctx.where(instr)}) while others of their block wait at it; a "
-                    "GPU lets those go on when these end or come to another one"
+                    "GPU releases those when these end or reach another barrier"
                 )
 
     def stuck(self) -> None:

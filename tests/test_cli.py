@@ -137,7 +137,7 @@ NOT_OURS = {
     "a name": (LONG, 2, f"the name {'n' * 40}…{'n' * 20} (256 bytes) is longer"),
     "a name in a group": (ExceptionGroup("tasks", [LONG]), 2, "longer than a file system allows"),
     "a folder": (PermissionError(errno.EACCES, "Permission denied", "p"), 3, "p: permission"),
-    "files": (OSError(errno.EMFILE, "Too many open files", "x"), 3, "no more files or processes"),
+    "files": (OSError(errno.EMFILE, "Too many open files", "x"), 3, "open files or processes"),
 }
 
 

@@ -126,7 +126,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "editing",
-        {"lsp": ("command", "Serve the project to an editor: counters where one edits.")},
+        {"lsp": ("command", "Serve the project to an editor: counters beside the code.")},
         extra="lsp",
         heading="Serve",
     ),

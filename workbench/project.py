@@ -134,7 +134,7 @@ def check_owner(root: Path, *paths: Path) -> None:
         raise UsageError(
             f"{path} belongs to another user (uid {user}), and is ignored",
             "It could decide what runs with your rights. If you trust that user, name the folder: "
-            f"{TRUST_VARIABLE}={root}. To look no further up than below it: "
+            f"{TRUST_VARIABLE}={root}. To limit the search upwards to it: "
             f"{CEILING_VARIABLE}={root}.",
         )
 

@@ -213,7 +213,7 @@ def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterato
             raise MissingError(f"git does not run: {error}", "Repair it.") from error
         if done.returncode:
             raise MissingError(
-                f"git cannot check {revision} out beside the working tree:\n  "
+                f"git cannot check {revision} out in a worktree:\n  "
                 f"{os.fsdecode(done.stderr).strip()}",
                 f"Check the free space, and `git worktree list`. {COMPLETE}",
             )

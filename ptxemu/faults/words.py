@@ -165,7 +165,7 @@ def missed(arena: GlobalMemory, address: int, width: int) -> str:
         return f"{_what(gone.at(address), width, gone.width)}, and {gone.name} was freed before"
     near = arena.nearest(address)
     if near is None or near[1] > 1 << 40:
-        return f"{_bytes(width)} at address {hex(address)}, which lies in no array"
+        return f"{_bytes(width)} at address {hex(address)}, outside of all arrays"
     array, _ = near
     side = "before" if address < array.start else "past the end of"
     last = address + width - array.start - array.size

@@ -180,7 +180,7 @@ def _check_corners(
         if (before := (corners < 0).any(axis=1)).any():
             place = tuple(corners[before][0].tolist())
             text = f"a store of a tile at {place}, before the tensor"
-            hint = "Only loads may start at negative coordinates; store only what lies inside."
+            hint = "Only loads may start at negative coordinates; store only inside of the tensor."
         elif m.im2col is not None and any((*m.im2col.lower, *m.im2col.upper)):
             text = "an im2col store through a map whose bounding box is not the whole image"
             hint = "The corners of a map that stores use must all be 0."

@@ -142,8 +142,8 @@ def _without_absent(instr: Instr, ctx: Context, out: Array, j: Array, on: Array)
     if not absent.any():
         return out
     ctx.rt.doubts.add(
-        f"{ctx.where(instr)}: a shuffle takes from threads of its warp that have ended or are not "
-        "there, and may give any value on a GPU: let all 32 come to it, or give it a width"
+        f"{ctx.where(instr)}: a shuffle reads from threads of its warp that have ended or do not "
+        "exist, which is any value on a GPU: let all 32 reach it, or give it a width"
     )
     return np.where(absent, _NOTHING, np.broadcast_to(out, shape))
 

@@ -175,8 +175,8 @@ def sampled(*counts: int) -> Launch:
             ),
             "each of a, b and c takes exactly the same time",
         ),
-        ((ran("a", 64, smsp__inst_executedX=5e6),), "all of its lines differ in instructions"),
-        ((ran("a", 64, smsp__inst_executedX=5e4),), "all of its lines differ in instructions"),
+        ((ran("a", 64, smsp__inst_executedX=5e6),), "all of its lines together differ"),
+        ((ran("a", 64, smsp__inst_executedX=5e4),), "all of its lines together differ"),
         ((waiting(),), "exactly the same time in each of their states"),
         ((sampled(700, 700, 700),), "exactly the same time in each of their states"),
         # One kernel's launches are alike, two may take one time, and few samples are chance's.

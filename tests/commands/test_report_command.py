@@ -62,7 +62,7 @@ def test_a_study_that_cannot_be_read_is_noted(project: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1].endswith("index.html")
     assert result.stderr.startswith("note: kernels/demo/study.py:1: not valid Python")
-    assert "its pages show what is recorded of it" in result.stderr
+    assert "its pages show its records" in result.stderr
 
 
 def test_out_is_another_folder(project: Path, tmp_path: Path) -> None:

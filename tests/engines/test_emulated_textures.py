@@ -112,7 +112,7 @@ def test_what_a_fetch_costs_is_absent_and_says_why(maker: Maker) -> None:
     (launch,) = made.launches
     (notice,) = [each.message for each in made.notices if each.code == "not-counted"]
     assert notice == (
-        "turn: what texture fetches ask of L1 and L2 is not known here, and not counted "
+        "turn: requests of texture fetches to L1 and L2 are unknown and not counted "
         "(kernels/s/v0.cu:28)."
     )
     for name in ("ptx__operations_per_l2_byte", "ptx__bound_by", "ptx__bound_cycles"):

@@ -67,7 +67,7 @@ FAULTS = {
     ),
     "far away": Wrong(
         "y[threadIdx.x + (1ll << 40)] = 1;",
-        r"k\.cu:2: out of bounds: .* writes 4 bytes at address 0x[0-9a-f]+, which lies in no array",
+        r"k\.cu:2: out of bounds: .* writes 4 bytes at address 0x[0-9a-f]+, outside of all arrays",
     ),
     "null pointer": Wrong("*(float*)(threadIdx.x * 4ull) = 1;", r"k\.cu:2: .*a null pointer\?"),
     "misaligned vector": Wrong(

@@ -69,7 +69,7 @@ FOLLOWED = {
     "an array of an output": Mended(LAUNCH, TEXTURE.format("y", ""), 'Write layout = "linear"',
                                     TEXTURE.format("y", 'layout = "linear"\n')),
     "too wide for int": Mended('"long(N*N)"', '"N*10**9"', "Write long({})", '"long(N*10**9)"'),
-    "never launched": Mended("cluster = [1]", 'when = "N < 0"', "Make one of them hold",
+    "never launched": Mended("cluster = [1]", 'when = "N < 0"', "Make one of them true",
                              'when = "N > 0"'),
     "a cluster": Mended("cluster = [1]", "cluster = [3]", "Each dimension must divide the grid's",
                         "cluster = [1]"),

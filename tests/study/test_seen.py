@@ -162,6 +162,6 @@ def test_a_record_that_cannot_be_read_is_named_and_hides_nothing(maker: Maker, d
         path.write_text("[" * (5 << 20 if damage == "huge" else 9))
     study = view_study(maker.project, "s")
     assert list(study.versions) == ["v0"]
-    said = {"pipe": "it is a pipe", "text": "Expected `object`", "huge": "the limit for what"}
+    said = {"pipe": "it is a pipe", "text": "Expected `object`", "huge": "the limit for the record"}
     assert "profiles/.studies/s.json cannot be used: " in study.note
     assert said[damage] in study.note

@@ -283,8 +283,8 @@ class _MadeStudy:
         known = known.format(report=self.report, kernel=told, device=profile.device.name)
         self.known = _("{known} {found} {more}").format(known=known, found=found, more=more).strip()
         self.unknown = _(
-            "what the arguments were, what was in memory, which result is right, and with which "
-            "flags it was compiled"
+            "the arguments, the memory before the launch, the right result, and the flags of the "
+            "compiler"
         )
 
     def _source(self) -> SourceFile | None:
@@ -370,8 +370,8 @@ class _MadeStudy:
         outputs = {name: of.element or "float32" for name, of in named if of.writable}
         missing = _(
             "Not known: {what}. Write it below, and `args` in v0, before the first "
-            "`workbench verify v0`. Until then `list`, `show`, `diff`, `check` and `report` have "
-            "what was recorded."
+            "`workbench verify v0`. Until then `list`, `show`, `diff`, `check` and `report` use "
+            "the records."
         )
         head = _("{title}.").format(title=self._title())
         told = head, self.known, missing.format(what=self.unknown)

@@ -17,7 +17,7 @@ from workbench.views.text.safe_output import say, write
 def command(topic: str | None, of: str | None) -> None:
     """Print a page of the documentation; without TOPIC, the list of pages.
 
-    Works offline and without a checkout. A page may be named as a link to it is:
+    Works offline and without a checkout. A page may be named by its link:
     docs/how-to/ci.md. With schema for TOPIC, the JSON schema of what COMMAND prints with
     --format json, or of all; that of error is what `workbench --json-errors` prints.
     """

@@ -81,7 +81,7 @@ _TUNED = next((each for each in FEATURES if each.starts), None)
     metavar="SECONDS",
     default=120.0,
     show_default=True,
-    help="With --from-cu: end a run that takes longer, and take what was recorded.",
+    help="With --from-cu: end a run that takes longer, and keep the records so far.",
 )
 def command(
     version: str | None,
@@ -150,7 +150,7 @@ def command(
         if version or parent or study or title or kernel:
             raise UsageError("--example makes a study of its own", "Give nothing else with it.")
         files = start_example(project)
-        say(f"wrote kernels/{EXAMPLE}, and what an H200 said of it: {len(files)} files")
+        say(f"wrote kernels/{EXAMPLE} and its records of an H200: {len(files)} files")
         say(f"Next: `workbench list {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
         say(f"`workbench diff {EXAMPLE}/v0 {EXAMPLE}/v1`, which need no GPU and no compiler.")
         return

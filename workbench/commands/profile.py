@@ -104,7 +104,7 @@ def command(
     """Verify and profile versions under an engine, and keep the profiles.
 
     With --set or --section ncu collects only those; without them the default collection, to
-    which --metrics adds. Where the driver denies access to counters, and no engine was named,
+    which --metrics adds. If the driver denies access to counters and no engine was named,
     the emulator counts and the GPU measures the time.
     """
     run = msgspec.structs.replace(run, instruction_limit=limit)

@@ -75,7 +75,7 @@ def command(
         say(str(page))
     say(str(result.index))
     for error in result.broken:
-        say(f"note: {error.message}; its pages show what is recorded of it", err=True)
+        say(f"note: {error.message}; its pages show its records", err=True)
     for note in result.notes:
         say(f"note: {note}", err=True)
     if result.damaged:

@@ -186,7 +186,7 @@ def compile_error(
     hint = "Correct the source and run the command again."
     if gone := _GONE.search(log):
         hint = (
-            f"CUDA 9 took {gone[1]} away: write {gone[1]}_sync(0xffffffff, …), which names the "
+            f"CUDA 9 removed {gone[1]}: write {gone[1]}_sync(0xffffffff, …), which names the "
             "lanes that take part."
         )
     if compiler.startswith("nvrtc") and "<<<" in "\n".join(texts.get(path, ())):
@@ -443,7 +443,7 @@ def _check_defines(version: Version, made: Build) -> None:
             raise UsageError(
                 f"{place(version, f'defines.{name}')}: the source defines {name} itself, and that "
                 "value holds",
-                f"Write `#ifndef {name}` before that line and `#endif` behind it.",
+                f"Write `#ifndef {name}` before that line and `#endif` after it.",
             )
 
 
@@ -464,12 +464,12 @@ def _check_kernels(version: Version, made: Build) -> None:
         if bracket or re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(base)}\s*\(", version.text):
             example = launch.kernel if bracket else f"{base}<float>"
             hint = (
-                f"A template is compiled for the types that the file asks for: behind it, add "
+                f"A template is compiled for the types that the file asks for: after it, add "
                 f"`template __global__ void {example}(...);` with the types of its parameters, "
                 f'and write kernel = "{example}".'
             )
             if len(kinds) == 1:  # arguments may be defines, which have other values in a tuning
-                hint += f' Only one is compiled, {kinds[0]}: kernel = "{base}" means it.'
+                hint += f' Only one is compiled, {kinds[0]}: kernel = "{base}" selects it.'
             elif kinds:
                 hint += f" Compiled are {', '.join(kinds)}."
         elif names:

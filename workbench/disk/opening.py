@@ -77,7 +77,7 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
         return _too_long(error.filename)
     if error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         return MissingError(
-            f"the system gives no more files or processes: {error.strerror}",
+            f"the limit of open files or processes is reached: {error.strerror}",
             "Raise the limit (`ulimit -n`, `ulimit -u`), or run less at once.",
         )
     return None
@@ -99,11 +99,11 @@ def refused(path: Path | str, error: OSError) -> WorkbenchError:
     if error.errno in _FULL:
         return MissingError(
             f"no space left to write {path}",
-            "Free some space and repeat the command; what was there before is untouched.",
+            "Free some space and repeat the command; the old content is untouched.",
         )
     return MissingError(
         f"cannot write {path}: {error.strerror or error}",
-        "Check the folder's permissions; what was there before is untouched.",
+        "Check the folder's permissions; the old content is untouched.",
     )
 
 

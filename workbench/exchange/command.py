@@ -105,6 +105,6 @@ def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     first = next(frames)
     if first.empty:
         raise MissingError(
-            "nothing that is recorded matches these options", "`workbench list` shows what is."
+            "nothing that is recorded matches these options", "`workbench list` shows the records."
         )
     return chain([first], frames)

@@ -220,7 +220,7 @@ def _nothing(name: str, past: str) -> str:
         return f"Nothing is recorded of {of} to compare; `workbench time{only}` takes times."
     return (
         f"No version of {of} is recorded together with its parent; `workbench "
-        f"list` shows what is, `workbench profile` records more."
+        f"list` shows the records, `workbench profile` records more."
     )
 
 

@@ -409,7 +409,7 @@ def _check_first(path: Path, first: TuningBegun | None) -> None:
 def _damaged(path: Path, why: str) -> DataError:
     return DataError(
         f"{path} is damaged: {why}",
-        "Restore it (`git checkout -- <file>`), or begin anew with `workbench tune --restart`.",
+        "Restore it (`git checkout -- <file>`), or start again with `workbench tune --restart`.",
     )
 
 

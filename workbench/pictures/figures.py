@@ -49,7 +49,7 @@ def figure_of(
     if plot is None:
         raise UsageError(
             _NOTHING[kind].format(name=view.ladder.name),
-            f"`workbench list {view.ladder.name}` shows what is.",
+            f"`workbench list {view.ladder.name}` shows the records.",
         )
     found: Figure = plot.figure
     return found

@@ -33,7 +33,7 @@ def _pages() -> dict[str, Path]:
     }
     if _INDEX not in pages:
         raise MissingError(
-            f"this installation of workbench holds no documentation ({core} is not there)",
+            f"this installation of workbench has no documentation ({core} is not there)",
             "Install it again from the wheel, or from a checkout.",
         )
     return pages

@@ -95,7 +95,7 @@ class Named(Record, frozen=True):
                 kind = "capture" if is_capture(text) else "report"
                 how = "`workbench lift`" if kind == "capture" else "`workbench import`"
                 raise UsageError(
-                    f"{text} is a {kind}, and what it measured cannot be run again",
+                    f"{text} is a {kind}, which cannot be run again",
                     "Name a version. `workbench show` and `workbench diff` read it; "
                     f"{how} makes a study of a kernel.",
                 )

@@ -141,7 +141,7 @@ class StudyFile:
         if name not in self._names:
             own = [each for each in self._names if not each.startswith("_")]
             near = nearest(name, own)
-            hint = f"It defines `{near}`: is that meant? {_DOCS}" if near else _DOCS
+            hint = f"It defines `{near}`: did you mean that? {_DOCS}" if near else _DOCS
             raise self.error(f"does not define `{name}`", hint)
         return self._names[name]
 

@@ -59,7 +59,7 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
         if name in _INCLUDES and not _inside(value):
             return (
                 f"`{flag}` leads outside the project",
-                "Name a folder of the project, relative to its root; copy there what is needed.",
+                "Name a folder of the project, relative to its root; copy the needed files there.",
             )
         if name in _PTXAS and (wrong := _ptxas(value)):
             return f"`{wrong}` may not be passed to ptxas", _LISTED

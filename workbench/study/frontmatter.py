@@ -465,7 +465,7 @@ def _cuda_block(text: str, path: str) -> _Header | None:
         line = _line(text, start.end() + toml.index("*/"))
         raise UsageError(
             f"{path}:{line}: `*/` inside the front matter ends the comment early",
-            "Remove it: the compiler takes what follows for code.",
+            "Remove it: the compiler reads the rest as code.",
         )
     return _Header(
         toml=toml,

@@ -221,7 +221,7 @@ TENSOR_MAP_SIZES = tuple(
     if each not in ("name", "buffer", "dtype", "fill")
 )
 _SIZES = ("`{key}` must hold integers or expressions, not {value!r}", "{key} = {example}")
-_EXAMPLE = '["cdiv(N, 64)", 1], in strings what is no plain number'
+_EXAMPLE = '["cdiv(N, 64)", 1], with strings for all but plain numbers'
 _TABLES = ("`{key}` must be a list of tables", "[[{key}]], with two brackets")
 #: Key -> what it must be, and what to write; of all others a string.
 _FORMS = {

@@ -397,7 +397,7 @@ def _plain(key: Key, text: str, names: dict[str, int], buffers: set[str]) -> Buf
         return BufferArg(name=text)
     if inside := _AT.match(text):
         if (offset := key.value(inside[2].strip(), names)) < 0:
-            raise key.error(f"argument `{text}` lies before its buffer", "Count bytes from 0 on.")
+            raise key.error(f"argument `{text}` points before its buffer", "Count bytes from 0 on.")
         return BufferArg(name=inside[1], offset=offset)
     ctype, inner = split_cast(text)
     bounds = CTYPES[ctype]

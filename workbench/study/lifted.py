@@ -328,9 +328,9 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
         if (each.after is None) != (each.sha256_before == each.sha256_after):
             return f"the buffer {each.name} has hashes that contradict its recorded change"
         if hashes.get(each.before) != each.sha256_before:
-            return f"{each.before} is not what was recorded"
+            return f"{each.before} differs from the recording"
         if each.after is not None and hashes.get(each.after) != each.sha256_after:
-            return f"{each.after} is not what was recorded"
+            return f"{each.after} differs from the recording"
         named += each.files
     for name in named:
         if not _NAME.fullmatch(name) or name == RECORD or name not in hashes:

@@ -224,7 +224,7 @@ def start_example(project: Project) -> list[str]:
     }
     if not found:
         raise MissingError(
-            "this installation of workbench holds no example",
+            "this installation of workbench has no example",
             "Install it again from the wheel, or from a checkout.",
         )
     facts = f"profiles/.studies/{EXAMPLE}.json"
@@ -343,8 +343,8 @@ def _code(parent: Version) -> str:
     if not code.strip():
         raise UsageError(
             f"{parent.id} is machine code, and its source was not found when it was lifted",
-            f"kernels/{parent.study}/study.py says what its line table names. Lift it again where "
-            "that file is, from a program built with -lineinfo; or write the version's file.",
+            f"kernels/{parent.study}/study.py names the file of its line table. Lift it again "
+            "where that file is, from a program built with -lineinfo; or write the version's file.",
         )
     return _UNNAMED.sub("inline namespace lifted", code)
 

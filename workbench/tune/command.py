@@ -69,7 +69,7 @@ class Seconds(click.ParamType[float]):
     metavar="TIME",
     help="Time for a version, compiling included.",
 )
-@click.option("--restart", is_flag=True, help="Begin anew, without the results of earlier runs.")
+@click.option("--restart", is_flag=True, help="Start again, without the results of earlier runs.")
 @click.option(
     "--profile/--no-profile",
     "profiled",

@@ -237,7 +237,7 @@ class _Fit:
         elif left < 1:
             return None, N_("too few choices were timed")
         elif not self._beyond_chance(small, large, gained):
-            return None, N_("no more than chance gives")
+            return None, N_("within chance")
         else:
             error = large.rss / left
         return max(0.0, (gained - freedom * error) / (self._tss + error)), ""

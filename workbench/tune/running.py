@@ -197,11 +197,11 @@ class Tuner:
 
     def _say_earlier(self, earlier: Tuning) -> None:
         if earlier.torn:
-            self._display.say("note: the last line of what is kept was cut off; it is left out")
+            self._display.say("note: the last kept line is incomplete and was left out")
         if earlier.trials:
             self._display.say(
                 f"{several(len(earlier.trials), 'trial')} of the same sources and space are kept "
-                "already; --restart begins anew"
+                "already; --restart drops them"
             )
 
     # --- one problem -----------------------------------------------------------------------
@@ -531,7 +531,7 @@ def tune_version(
         why = next((each.why for each in done.trials if each.why), "")
         raise KernelError(
             f"no choice of {done.version} can run" + (f": {why}" if why else ""),
-            "Each trial is kept with what became of it: `--format json` shows them.",
+            "Each trial is kept with its outcome: `--format json` shows them.",
         )
     if manner.profile:
         tuner.profile(done)

@@ -394,7 +394,7 @@ def _traffic(seen: Examined) -> Way | None:
     because = _("device memory at {share:.0f}% of its peak: {share2:.0f}% is left").format(
         share=share, share2=100 - share
     )
-    words, left = _("Move fewer bytes: these cannot come much faster"), 1.0 - share / 100.0
+    words, left = _("Move fewer bytes: device memory is near its peak"), 1.0 - share / 100.0
     line = seen.line_waiting(_GLOBAL)
     return Way("traffic", words, max(left, 0.0), because, 3, "dram_bytes", line)
 

@@ -371,7 +371,7 @@ def _notices(
     if not emulation.module.assembled:
         add(
             "no-machine-code",
-            "What ptxas makes of this PTX is not known here: loads and stores that it "
+            "The machine code of this PTX is unknown here: loads and stores that it "
             "would join are counted one by one, and the number of machine instructions is "
             "absent.",
         )

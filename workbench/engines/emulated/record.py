@@ -71,7 +71,7 @@ _TEXTURE_SECTORS = "l1tex__t_sectors_pipe_tex_mem_texture.sum"
 
 
 #: Of what texture fetches are missing.
-TEXTURES_UNCOUNTED = "what texture fetches ask of L1 and L2 is not known here, and not counted"
+TEXTURES_UNCOUNTED = "requests of texture fetches to L1 and L2 are unknown and not counted"
 
 
 def texture_fetches(rows: Sequence[Executed]) -> list[Executed]:

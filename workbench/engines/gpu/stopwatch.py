@@ -550,8 +550,8 @@ class Stopwatch:
             add(
                 "not-converged",
                 "The 95% interval of the median stayed wider than "
-                f"{quantity(100 * self._options.width, '%')} of it after "
-                f"{len(version.samples)} samples.",
+                f"{quantity(100 * self._options.width, '%')} of the median "
+                f"after {len(version.samples)} samples.",
             )
         for contestant in both:
             if drifted(contestant.samples):

@@ -237,7 +237,7 @@ def _one(
         raise UsageError(
             f"study.py: reference() gives {odd:,} of the {right.size:,} elements of `{name}` no "
             "finite value",
-            "Give each its answer. Where infinities are meant, `not_finite = True` says so.",
+            "Give each its answer. For intended infinities, `not_finite = True` says so.",
         )
     norm = math.sqrt(sum(_square(right[span]) for span in spans))
     rms = norm / math.sqrt(right.size) if right.size else 0.0
@@ -379,7 +379,7 @@ def compare(
     total_unwritten = 0
     for name, got in outputs.items():
         if name not in reference:
-            raise ValueError(f"the reference gives no {name!r}, which is an output")
+            raise ValueError(f"the reference does not return {name!r}, which is an output")
         want = np.asarray(reference[name], dtype=np.float64)
         check = (
             _one(name, got, want, tolerance, special)

@@ -106,7 +106,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "bad-version": (KernelError, "{message}", "Correct {path}."),
     "unsupported": (
         MissingError,
-        "{version} needs what is not supported here: {message} ({code})",
+        "{version} needs an unsupported feature: {message} ({code})",
         "It needs another chip or a newer driver.",
     ),
     "bad-data": (DataError, "{message}", "{code}"),

@@ -226,7 +226,7 @@ def find_fault(
         return MissingError(
             f"ncu ended with {ended} before it profiled anything:{quoted}",
             "`ncu --version` should print a version here; `workbench doctor` shows what is "
-            "missing. Without ncu verify and time work.",
+            "missing. Without ncu, verify and time work.",
         )
     if not report:
         return DataError(

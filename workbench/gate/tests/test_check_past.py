@@ -238,8 +238,8 @@ def test_what_did_not_compile_then_is_no_failure_now(
     ("words", "said"),
     [
         (("--against", "nowhere"), "nowhere is not a Git revision"),
-        (("--against", "HEAD", "new.ncu-rep"), "is a report, and what it measured cannot"),
-        (("--against", "HEAD", "@before"), "is a capture, and what it measured cannot"),
+        (("--against", "HEAD", "new.ncu-rep"), "is a report, which cannot"),
+        (("--against", "HEAD", "@before"), "is a capture, which cannot"),
         (("--against", "--output=/x"), "not a Git revision"),
         (("--against", "kernels"), "kernels is not a workbench project"),
         (("--against", "HEAD", "--baseline", "main"), "separate gates"),

@@ -134,7 +134,7 @@ class Shelf:
         profile = codec.decode(path, Profile)
         if len(profile.launches) != len(capture.detail):
             raise DataError(
-                f"{path} is damaged: {len(profile.launches)} launches, where the capture knows "
+                f"{path} is damaged: {len(profile.launches)} launches, but the capture has "
                 f"{len(capture.detail)}",
                 "Capture it again.",
             )
@@ -163,7 +163,7 @@ class Shelf:
         if clean:
             return max(clean, key=lambda capture: capture.captured)
         changed = ", ".join(f"@{capture.name}" for capture in own)
-        note = f" With uncommitted changes on top of it there is {changed}." if own else ""
+        note = f" A capture with uncommitted changes on top of it: {changed}." if own else ""
         raise UsageError(
             f"no capture of {name} ({commit[:12]})",
             f"To make it, in a worktree of its own: `workbench capture --at {name} -- COMMAND`; "

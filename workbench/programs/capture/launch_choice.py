@@ -470,15 +470,15 @@ _AT = re.compile(r'^==PROF== Profiling "(.+?)"', re.MULTILINE)
 
 def _too_slow(invocation: Invocation, survey: Survey, said: str) -> KernelError:
     seen = _AT.findall(said)
-    where = f" (it had come to {seen[-1]}, launch {len(seen)} of those picked)" if seen else ""
+    where = f" (it had reached {seen[-1]}, launch {len(seen)} of those picked)" if seen else ""
     hint = "Give it more time with --timeout, or leave such a kernel out with --kernel or --nvtx"
     if survey.ranks:
         hint = "--rank N looks at another rank, --timeout gives it more time, --no-detail none"
     return KernelError(
         f"under ncu the program did not end within {invocation.timeout_s:g} s, and was "
         f"ended{where}",
-        "ncu runs each launch it looks at some 40 times, and one that waits for another kernel, or "
-        f"for another process, never ends so. {hint}",
+        "ncu runs each profiled launch some 40 times, and one that waits for another kernel, or "
+        f"for another process, never ends. {hint}",
     )
 
 

@@ -147,7 +147,7 @@ def _hashed(profile: Profile) -> Profile:
 
 
 def _noted(profile: Profile, why: str) -> Profile:
-    notice = Notice("source-not-found", f"{why}; --source names where it is")
+    notice = Notice("source-not-found", f"{why}; --source gives its folder")
     return replace(profile, notices=(*profile.notices, notice))
 
 

@@ -70,8 +70,8 @@ def skew_words(survey: Survey) -> str:
     slow, fast = (pick(times, key=lambda x: x.work_s) for pick in (max, min))
     if slow.work_s - fast.work_s <= APART * slow.work_s:
         return _(
-            "{times} ranks work alike ({work_s} to {work_s2} {each}), besides which "
-            "communication alone takes {times2} at most"
+            "{times} ranks work alike ({work_s} to {work_s2} {each}), apart from communication, "
+            "which takes {times2} at most"
         ).format(
             times=len(times),
             work_s=quantity(fast.work_s, "s"),
@@ -92,7 +92,7 @@ def skew_words(survey: Survey) -> str:
         )
     more = _more(survey, times.index(slow), times.index(fast))
     return text + (
-        _("; what {label} does more is {more}").format(label=slow.label, more=more) if more else ""
+        _("; {label} does more {more}").format(label=slow.label, more=more) if more else ""
     )
 
 

@@ -265,7 +265,7 @@ class EmulatedDevice:
             return Refusal(NOT_FOUND, "its module is not loaded")
         found = module.resources.get(asked.kernel)
         if found is not None and math.prod(asked.block) > most_threads(found.registers):
-            why = f"a thread of it takes {found.registers} registers"
+            why = f"each thread takes {found.registers} registers"
             return self._refused(asked, OUT_OF_RESOURCES, why)
         key = self.memo.key(asked.key)
         if key is not None and (known := self.memo.again(key)) is not None:

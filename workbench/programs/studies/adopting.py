@@ -210,8 +210,8 @@ def buffer_uses(
             use.role = "symbol"
             if buffer.after is not None:
                 notes.append(
-                    f"The variable {buffer.symbol} is changed; that is not compared, and a later "
-                    "launch of the program finds it so. Each run of the study begins anew."
+                    f"The variable {buffer.symbol} is changed; that is not compared, and later "
+                    "launches of the program see it. Each run of the study starts with the old one."
                 )
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
@@ -308,8 +308,8 @@ def _lifted_text(lifted: LiftedLaunch, uses: Sequence[BufferUse], notes: Sequenc
         duration = _("{time} in its program").format(time=took)
     recorded = _(
         "Recorded: launch {number} of the kernel, grid {grid}, block {block}, {duration}; its "
-        "arguments, its buffers before and after, its machine code. The data lie in captured/, "
-        "which Git leaves out."
+        "arguments, its buffers before and after, its machine code. The data are in captured/, "
+        "which Git ignores."
     )
     head = _("{kernel}, as a program launched it on {device}.")
     title = _("{kernel}, lifted from a program").format(kernel=plain_name(lifted))

@@ -294,7 +294,7 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
         said = "\n".join((*printed, *runs[0].notices))
         raise KernelError(
             f"the program launched no kernel (exit code {runs[0].code})\n{said}".rstrip(),
-            "Give it the arguments that it needs, after --; `workbench run` says what it does.",
+            "Give it the arguments that it needs, after --; `workbench run` shows what it does.",
         )
     work: Counter[str] = Counter()
     for run in runs:
@@ -529,8 +529,8 @@ def _study(
     )
     how = _(
         "Recorded in the emulator: the first launch of each kernel, its arguments, its memory "
-        "before and after. What v0 wrote is the right answer. The data lie in {folder}, which Git "
-        "leaves out."
+        "before and after. The output of v0 is the right answer. The data are in {folder}, which "
+        "Git ignores."
     ).format(folder=", ".join(f"{each.folder}/" for each in recordings))
     said = []
     for at, each in zip(sorted(group.asked), recordings, strict=True):
@@ -542,7 +542,7 @@ def _study(
     bound, why = tolerance_of(lifted, uses)
     if group.error > bound / 2:
         bound = float(f"{2 * group.error:.0e}")
-        why = _("Twice what the program's own kernels differ by, {error}").format(
+        why = _("Twice the difference between the program's own kernels, {error}").format(
             error=f"{group.error:.1e}"
         )
     title = _("{kernel} of {file}").format(kernel=plain_name(lifted), file=wish.file.name)

@@ -182,7 +182,7 @@ def test_ranks_that_do_not_end_under_ncu_leave_their_survey_and_no_error(
     monkeypatch.setenv("FAKE_NCU", "hang")
     monkeypatch.setattr("workbench.programs.capture.launch_choice.LEAST_S", 2.0)
     code, _, said = cli("capture", "before", "--", *PROGRAM)
-    assert code == 0 and "had come to forward_gemm, launch 1" in said and "--rank N" in said
+    assert code == 0 and "had reached forward_gemm, launch 1" in said and "--rank N" in said
     assert [x.code for x in kept(place).notices] == ["waits-for-others", "detail-timeout"]
     assert len(kept(place).survey.ranks) == 2
 

@@ -126,7 +126,7 @@ def test_a_part_of_the_grid_tells_the_same_factors() -> None:
     costs = {each.value: each.factor for each in found.mains[0].levels}
     assert costs == {16: 1.0, 32: pytest.approx(2, rel=0.03), 64: pytest.approx(4, rel=0.03)}
     assert (of(found, "TILE") or 0) > 0.9
-    assert (of(found, "block"), why(found, "block")) == (None, "no more than chance gives")
+    assert (of(found, "block"), why(found, "block")) == (None, "within chance")
 
 
 def test_chance_is_seldom_told_for_an_interaction() -> None:
