@@ -255,9 +255,9 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
 
 
 def led(cost: Shared, *, all_there: bool) -> Shared:
-    """The cost of an atomic for which one lane goes for its warp, and tells the others.
+    """The cost of an atomic that one lane does for its warp, and passes on.
 
-    `all_there`: it only does so for a warp all of whose lanes take part.
+    `all_there`: only if all lanes of the warp take part.
     """
 
     def leading(addresses: Ints, active: Bools | None, width: int) -> SharedCost:

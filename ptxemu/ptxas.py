@@ -471,8 +471,8 @@ class MachineCode:
     """Machine instructions that a launch would issue.
 
     Attributes:
-        issued: Warp instructions for each row that was asked about, in their order.
-        left_out: Calls that are not in them.
+        issued: Warp instructions of each requested row, in order.
+        left_out: Calls that are not included.
         accesses: Those of them that move what PTX has in registers or in local memory.
     """
 

@@ -261,7 +261,7 @@ def _ready_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - until we end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
-            # JSON reads the escape as the character; on a terminal one sign is as long as one.
+            # JSON reads the escape as the character; a terminal needs one sign for one.
             stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
 
 

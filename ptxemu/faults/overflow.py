@@ -28,7 +28,7 @@ _EXACT: dict[str, tuple[str, Callable[..., int]]] = {
 _FORMS = frozenset(("lo", "s32", "u32", "b32"))
 #: 64-bit operations that an address passes through.
 _WIDE = frozenset(("add", "sub", "mul", "mad", "shl", "or", "mov", "cvta"))
-#: Numbers that may be read as signed or unsigned, and operations in a row, at most.
+#: Most numbers with an open sign, and most operations in a row.
 _UNSURE, _DEPTH = 4, 64
 _SIGNED = -(1 << 31)  # where the range of signed numbers begins
 

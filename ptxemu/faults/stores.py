@@ -55,7 +55,7 @@ class _Ledger:
 
 
 class WriterLog:
-    """All stores, over all of a launch's batches and processes."""
+    """All stores of a launch, over its batches and processes."""
 
     def __init__(self, size: int, sites: Sequence[CodeSite]) -> None:
         widths = [each.width for each in sites if each.store and each.space in _GLOBAL]

@@ -285,7 +285,7 @@ class Access:
         return (index + (self.start + at)) * self.width
 
     def put(self, place: Located, value: Array, M: Mask, at: int = 0) -> None:
-        """Store to located elements, or those that lie `at` behind."""
+        """Store to located elements, or to those `at` bytes after them."""
         memory, index, space = place
         memory, stores, lanes = memory[at:] if at else memory, self.rt.stores, self.rt.lanes
         if stores is None or space == "local":

@@ -92,7 +92,7 @@ def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """``cp.async.bulk`` of plain bytes, and the groups of all bulk copies.
 
     Raises:
-        Fault: a form that is not there on compute capability 9.0.
+        Fault: a form that compute capability 9.0 lacks.
     """
     if "commit_group" in instr.parts or "wait_group" in instr.parts:
         return _group(instr, ctx)

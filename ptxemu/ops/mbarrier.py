@@ -375,7 +375,7 @@ class PhaseWait:
         return done
 
     def passed(self, asked: _Asked, M: Mask) -> None:
-        """The lanes of the mask know now what was done before the phase ended."""
+        """The lanes of the mask now see everything done before the phase ended."""
         if self.ctx.rt.order is not None:
             row, thread = np.nonzero(self.ctx.rt.lanes.full(M))
             self.ctx.rt.order.passed(self.instr, row, thread, asked.keys[row, thread])

@@ -71,7 +71,7 @@ def addresses(d: MatrixDescriptor, shape: tuple[int, int], size: int, *, by_k: b
         per = ROW // size
         chunk, rest = np.divmod(outer, per)
         inner, block = chunk % (span // ROW), chunk // (span // ROW)
-        # Without exchange the offsets trade places.
+        # Without exchange, swap the offsets.
         far, deep = (d.leading, d.stride) if d.swizzle else (d.stride, d.leading)
         plain = d.start + inner * ROW + block * far + rest * size
         plain = plain + k % CORE * span + k // CORE * deep
@@ -182,7 +182,7 @@ class Sums:
         self.unsettled = False
 
     def settle(self) -> None:
-        """Write all registers that are still to be written."""
+        """Write all pending registers."""
         if self.unsettled:
             self.unsettled = False
             for each in self._known:

@@ -20,7 +20,7 @@ from ptxemu.ptx.inlining import FlatKernel
 from ptxemu.ptx.instructions import Instr, Label, Reg, Sym, reached
 
 # --- The basic blocks of a kernel as a graph: what comes before, after and around each ---
-# Blocks are named by their index; those that nothing leads to have no rank.
+# Blocks are named by their index; unreachable ones have no rank.
 
 #: The end of a basic block; a wait is for more than the threads of a thread block.
 Ending = Literal["jump", "branch", "exit", "barrier", "switch", "wait"]

@@ -252,7 +252,7 @@ class _Knife:
             part = self.cut(each, f"{path}/{_escaped(key)}", f"{kind}/*", share // _INNER)
             left -= wire_size(part) + len(key)
             if left < 0:
-                del self._cuts[before:]  # of what is not shown at all
+                del self._cuts[before:]  # of hidden parts
                 self._note(kind, path, len(kept), len(entries))
                 break
             kept.append((key, part))

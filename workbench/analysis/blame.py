@@ -121,7 +121,7 @@ def apportion(amount: int, weights: Sequence[int]) -> list[int]:
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 #: Instructions back to which a fixed latency can be felt.
 _FIXED_LATENCY = 16
-#: Steps through instructions of fixed latency, where no writer is of the scoreboard's kind.
+#: Steps through instructions of fixed latency, if no writer matches the scoreboard.
 _STEPS = 3
 #: Stores that are looked for before an exit, copies before a wait for them.
 _STORES, _COPIES = 16, 16
@@ -180,7 +180,7 @@ _causes_of: WeakKeyDictionary[Slices, dict[tuple[str, int], tuple[Kind, list[Pro
 
 
 class _Ledger:
-    """The debts of one launch, while they are found."""
+    """The debts of one launch, during the search."""
 
     def __init__(self, launch: Launch, states: dict[str, dict[int, int]]) -> None:
         table, code = launch.instructions, code_of(launch)

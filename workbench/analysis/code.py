@@ -29,7 +29,7 @@ _LEADING = ("jump", "call")
 _PARTING = ("jump", "meet", *_ENDS)
 #: Bytes that a kernel's first instruction is aligned to.
 _ALIGNMENT = 128
-#: Branches that are asked for the base.
+#: Branches to search for the base.
 _ASKED = 100
 
 

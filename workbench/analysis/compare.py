@@ -77,7 +77,7 @@ _USES = ("shared_loads", "shared_stores", "shared_accesses", "shared_wavefronts"
 
 
 class Side(Record, frozen=True):
-    """One of the two things that are compared."""
+    """One side of a comparison."""
 
     label: str
     study: str
@@ -481,7 +481,7 @@ def _delta(
 def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partial: str) -> Delta:
     """A counter with an impossible value on a side did not move and explains nothing.
 
-    Nor has a part of the kernels (`partial`) the time of the whole, on either side.
+    A part of the kernels (`partial`) does not have the time of the whole.
     """
     sides = zip((_("old"), _("new")), (delta.old, delta.new), chips, strict=True)
     broken = [

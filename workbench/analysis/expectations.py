@@ -78,8 +78,9 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """Judge what the new version's author predicted against its parent.
 
-    `unchanged`: source and launch are the parent's: nothing was done of which anything could be
-    predicted, so nothing is scored. Raises UsageError: a ``change`` is none of the forms.
+    `unchanged`: source and launch are the parent's, so no prediction is scored.
+
+    Raises UsageError: a ``change`` has an unknown form.
     """
     found = tuple(_judge(expectation, comparison) for expectation in expectations)
     if not unchanged:

@@ -172,7 +172,7 @@ def _change(
 
 
 def _of_one_kernel() -> list[Counter]:
-    """The counters that compiler and launch fix, which add up to nothing."""
+    """The counters that compiler and launch fix, which have no sums."""
     longest = (each for each in catalog() if each.over_launches == "longest")
     return [counter for counter in longest if counter.group != "samples"]
 

@@ -187,7 +187,7 @@ def _shares(profile: Profile, launches: list[Launch]) -> dict[LineKey, Beside]:
     """The lines' parts of the time, or where no duration is known those of the samples."""
     spent, id_, title = time_beside(profile), "duration", _("Time")
     durations = [value_of(each, "duration") for each in launches if sampled_lines(each)]
-    # Samples without a line are of the time as well.
+    # Samples without a line are part of the time as well.
     whole = float(sum(each for each in durations if each))
     if not spent and len(launches) == 1:
         spent, id_, title, whole = samples_beside(launches[0]), SAMPLES, _("Samples"), 1.0

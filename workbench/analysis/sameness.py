@@ -149,7 +149,7 @@ def headline(found: Iterable[Doubt]) -> str:
 
 
 def precision_words(found: Iterable[Doubt]) -> str:
-    """``Other precision: float64 operations 6.68 G → 0.``, to stand before any praise; or ""."""
+    """``Other precision: float64 operations 6.68 G → 0.``, shown before any praise; or ""."""
     return "".join(
         _("Other precision: {words}.").format(words=d.words) for d in found if d.kind == "precision"
     )

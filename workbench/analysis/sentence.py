@@ -313,7 +313,7 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
 
 
 def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
-    """The part (0-1) of what was gained or lost, of a score, which is a part of its logarithm."""
+    """The part (0-1) of a gain or loss for a score, which is a part of its logarithm."""
     change = abs(growth(old_s, new_s) or 0.0)
     return math.expm1(-score * change) / math.expm1(-change) if change else score
 

@@ -207,7 +207,7 @@ def _run_options(**given: Any) -> RunOptions:
     return RunOptions(**given, on=on).within(seconds)
 
 
-#: Seconds that a command has for its last words, after its time is over.
+#: Seconds for a command to finish its output after its time limit.
 _LAST_WORDS_S = 5.0
 
 

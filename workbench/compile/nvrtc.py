@@ -1,8 +1,8 @@
 """Child process around NVRTC: a request on stdin, an answer on stdout, both JSON.
 
-``{"source": path, "options": [...], "reach": [...]}`` compiles the file, which lies in the current
-folder under the very path that diagnostics are to show, and writes ``out.ptx`` and
-``out.cubin`` there; of other files it can then read those in `reach` alone, if that is given.
+``{"source": path, "options": [...], "reach": [...]}`` compiles the file, which is in the current
+folder under the path that diagnostics are to show, and writes ``out.ptx`` and
+``out.cubin`` there; it then reads only the other files in `reach`, if given.
 ``{}`` asks for the architectures alone. The answer is
 ``{"ok", "log"}``, ``{"architectures"}`` or ``{"missing": reason}``.
 """

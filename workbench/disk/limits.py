@@ -115,7 +115,7 @@ class ByteLimit(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The limit, or the user's higher one; UsageError: that is not a number."""
+        """The limit, or the user's higher one; UsageError: not a number."""
         lifted = _setting(SIZE_VARIABLE)
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 

@@ -46,7 +46,7 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
         MissingError: the folder cannot be written, or its file system has no locks.
         DataError: the folder or its lock is a link.
     """
-    import socket  # what only reads does not pay for it
+    import socket  # reading commands do not pay for it
 
     home = root / name
     deadline = time.monotonic() + timeout_s

@@ -333,7 +333,7 @@ def _temporary() -> str:
 
 def _host() -> str:
     """Return a mark of this host or container, eight hexadecimal digits that hide its name."""
-    import socket  # what only reads does not pay for it
+    import socket  # reading commands do not pay for it
 
     words = socket.gethostname()
     with contextlib.suppress(OSError):

@@ -39,7 +39,7 @@ from workbench.units import faster, quantity
 SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
 #: Actions offered above a kernel, each with the words of its command.
 Commands = list[tuple[str, tuple[str, ...]]]
-#: How the words of an error begin that has a place.
+#: The beginning of an error with a place.
 _PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+)(?: \([^)]*\))?: (?P<words>.+)")
 
 

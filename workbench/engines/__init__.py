@@ -150,7 +150,7 @@ class Subject(Record, frozen=True):
             known = study.version(study.answering)
             study.check_requirements(known, problem)
             answering = cls.of(study, known, problem, build)
-        ours = version.kind != "python"  # what a library launches is its own affair
+        ours = version.kind != "python"  # launches of a library are not checked
         launches = complete(resolve_launches(study, version, problem), resources) if ours else ()
         if built and version.kind == "cuda":
             check_arguments(version, built.build.ptx, launches)

@@ -206,7 +206,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
             answers.add(Result(task=job.task, failure=error.failure))
             break
     answers.keep()
-    if loading is not None and answers.well:  # else the process ends without tidying up
+    if loading is not None and answers.well:  # otherwise the process ends without cleanup
         loading.join()
 
 

@@ -101,7 +101,7 @@ def command(
 
 
 def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The frames, which must hold something."""
+    """The frames, which must not be empty."""
     first = next(frames)
     if first.empty:
         raise MissingError(

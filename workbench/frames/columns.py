@@ -24,7 +24,7 @@ _AT_ONCE = 4096
 
 
 class _Numbered:
-    """Values by their number, each kept once."""
+    """Values by index, each kept once."""
 
     def __init__(self) -> None:
         self.codes: defaultdict[Any, int] = defaultdict(count().__next__)

@@ -62,7 +62,7 @@ class Rung:
 
     @property
     def is_baseline(self) -> bool:
-        """True for a library to beat: the study says so, or without the study the times do."""
+        """True for a library to beat, according to the study, or without it to the times."""
         if self.declared:
             return self.declared.baseline
         return self.id in self.ladder.compared_with

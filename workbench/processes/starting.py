@@ -68,7 +68,7 @@ def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def interpreter() -> list[str]:
-    """Our own interpreter, which imports nothing of its working folder."""
+    """Our own interpreter, which does not import from its working folder."""
     return [sys.executable, "-P"]
 
 

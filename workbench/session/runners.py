@@ -1,8 +1,8 @@
-"""Work on versions, a piece at a time, and who does it: an engine here, or what a feature offers.
+"""Work on versions, a piece at a time, by an engine here or by a feature.
 
 A `Task` says what is done with each piece, a `Runner` does it: `Here` under an engine of this
-machine, another one where a feature sends it (`workbench.features.Feature.runners`). Both tell each
-result as it comes, so a session does not know where its pieces run.
+machine, others where a feature sends it (`workbench.features.Feature.runners`). Each reports
+results as they come, so a session does not know where its pieces run.
 """
 
 from __future__ import annotations

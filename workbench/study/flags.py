@@ -121,7 +121,7 @@ def _unlisted(flag: str, name: str) -> tuple[str, str]:
 
 
 def _inside(folder: str) -> bool:
-    """True if a folder is written as one of the project."""
+    """True if a folder is written as a folder of the project."""
     plain = posixpath.normpath(folder)
     return not (posixpath.isabs(plain) or plain.startswith("..") or re.match(r"[A-Za-z]:|~", plain))
 

@@ -296,7 +296,7 @@ def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
     return define_text(value)
 
 
-#: Values of one parameter, and choices of all: what a person can have meant.
+#: Values of one parameter, and choices of all: plausible limits.
 _MOST_VALUES, _MOST_PARAMETERS = 256, 32
 #: Parameters that are keys of a launch, and what each of their values must be.
 _OF_LAUNCH = {

@@ -657,7 +657,7 @@ def _number(key: Key, text: str, dtype: str, names: dict[str, int]) -> str:
     integer = _INTEGER.match(dtype)
     if is_float(text):
         if integer:
-            raise key.error(f"value {text} is no {dtype}", "Write it without a point.")
+            raise key.error(f"value {text} is not a {dtype}", "Write it without a point.")
         return text
     number = key.value(text, names)
     if not integer:

@@ -39,8 +39,8 @@ class LiftedBuffer(Record, frozen=True):
     """Memory that the launch could reach: an allocation's part, or a symbol of its module.
 
     `size` in bytes, from `address` on. `before` and `after` name files of the folder; `after` is
-    None where the launch left it as it was, and then both hashes are equal. `filled`: whether
-    something was written there before the launch; None: not known.
+    None if the launch did not change it; then both hashes are equal. `filled`: whether
+    something was written there before the launch; None: unknown.
     """
 
     name: str

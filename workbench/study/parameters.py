@@ -18,7 +18,7 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict)
 
 @dataclass
 class KernelParameter:
-    """A kernel's parameter, as the source or the mangled name says it; empty where neither does."""
+    """A kernel's parameter, from the source or the mangled name; empty without either."""
 
     name: str = ""
     type: str = ""

@@ -338,7 +338,7 @@ _ROOM = {
     "static_shared": "shared memory",
     "dynamic_shared": "shared memory",
 }
-#: A grid that leaves so much of the blocks that fit on SMs decides how many there are.
+#: From this part of the fitting blocks on, the grid decides the number of blocks.
 _UNFILLED = 0.75
 
 

@@ -141,7 +141,7 @@ SPREAD = 0.5
 
 
 def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
-    """Instruction -> its part of a counter, less that of another one; {} where none is known.
+    """Instruction -> its part of a counter, less that of another one; {} if unknown.
 
     Of what is in excess ncu knows nothing where it misreads, and a copy takes a wavefront of shared
     memory for each line of global memory that it reads, wherever it writes them.
@@ -253,7 +253,7 @@ def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]
     product = part[0] * went[0]
     title, busy = seen.rest(stays)
     saves = min(product, 1.0 - busy)
-    # If most of it remains for a unit that stays, warps waited for that unit.
+    # If a unit with unchanged work needs most of it, warps waited for that unit.
     if saves < max(LEAST, _MOSTLY * product):
         return None
     words = [text for text in (part[1], went[1]) if text]
@@ -272,12 +272,12 @@ def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]
 
 
 def counted(seen: Examined, part: Share, counter: str) -> Share | None:
-    """The bound of a launch that no chip ran: what its counts need of the units at their peaks.
+    """The bound of an emulated launch: the cycles of the units at their peaks for its counts.
 
-    Nothing is known of its time. What is in excess saves no more than what the other units need:
+    Nothing is known of its time. Removing the excess cannot go below the needs of the other units:
     issue slots, arithmetic (flops), device memory (bytes that must move).
 
-    `part` is what part of the counter is needless, with its words; `counter` is global sectors or
+    `part` is the needless part of the counter, with its words; `counter` is global sectors or
     shared wavefronts, which pass the L1's data stage.
     """
     chip, launch = seen.chip, seen.launch

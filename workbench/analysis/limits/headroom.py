@@ -115,7 +115,7 @@ def made(
 
 # --- The experiments ---------------------------------------------------------------------------
 
-#: Units that go on doing what they do, whatever is done to loads, addresses or the schedule.
+#: Units whose work stays the same if loads, addresses or the schedule change.
 _ARITHMETIC = frozenset({"fma", "tensor", "xu", "fp64"})
 _ISSUING = _ARITHMETIC | {"issue", "alu"}
 _FAR = frozenset({"dram"})

@@ -301,7 +301,7 @@ class Running(Record, frozen=True):
 
     @property
     def outside(self) -> float:
-        """Part of the cycles in which not even the busiest SM was active, at most."""
+        """Largest part of the cycles in which not even the busiest SM was active."""
         return 1.0 - self.busiest
 
     @property

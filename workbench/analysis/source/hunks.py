@@ -415,7 +415,7 @@ _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 class Facing(Record, frozen=True):
-    """Lines that stand beside each other, 1-based; None where a side has none.
+    """Lines shown beside each other, 1-based; None if a side has no line.
 
     ``same`` unchanged, ``change`` two versions of one line, ``beside`` two lines of one
     change that merely share a row, ``old``/``new`` a line of one side alone.

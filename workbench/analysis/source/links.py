@@ -22,7 +22,7 @@ from workbench.model import Profile, Record, SourceFile
 STEP = 1
 #: A store to an element changes what an array holds, not how it is laid out.
 STORE = 2
-#: From a header to the lines that it governs, whatever they use.
+#: Link a header to the lines that it governs, whatever they use.
 GOVERNED = 2
 #: From ``if (…) return;`` to all that follows.
 EXIT = 3

@@ -178,7 +178,7 @@ _T = (
 
 
 class Pool(Record, frozen=True):
-    """The runs of a baseline that speak: logarithms of their medians, from old to new.
+    """The valid runs of a baseline: logarithms of their medians, from old to new.
 
     `aside` are the outliers of this level; `earlier` how many runs are of an earlier one;
     `own` is the median uncertainty of one run by itself (half of its relative interval).

@@ -216,7 +216,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     )
 
 
-#: Types to which a result may have been rounded on its way.
+#: Types that a result may have been rounded to.
 _NARROW = ("float16", "bfloat16")
 #: The least share of elements for which that holds; the others lie between two such numbers.
 _ROUNDED = 0.95

@@ -484,7 +484,7 @@ class Benches:
         key = (job.study, job.problem, job.seed)
         bench = self._kept.pop(key, None) or self._open(job)
         self._kept[key] = bench
-        # The current one stays, however large it is.
+        # The current one is kept, however large it is.
         while len(self._kept) > 1 and sum(b.host_bytes for b in self._kept.values()) > self._limit:
             del self._kept[next(iter(self._kept))]
         return bench

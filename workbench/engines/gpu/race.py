@@ -36,7 +36,7 @@ class Field:
         self.notices: tuple[Notice, ...] = ()
 
     def leave(self, session: DeviceContext) -> None:
-        """Free all of it, where there is any."""
+        """Free all allocations, if any."""
         if self._key:
             self._key, self._sets = (), []
             session.release()

@@ -122,7 +122,7 @@ def _gpu() -> Iterator[Equipment]:
 
 
 def _package(absent: Equipment, name: str, module: str, prefix: str = "") -> Iterator[Equipment]:
-    """A Python package, by the name of its distribution; `absent` where it is not installed."""
+    """A Python package by its distribution's name; `absent` if it is not installed."""
     if importlib.util.find_spec(module) is None:
         yield absent
         return

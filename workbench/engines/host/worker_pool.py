@@ -1,11 +1,11 @@
 """Many jobs in few worker processes, on one GPU or several.
 
 A worker does its jobs in one context, so that the start of a process and of its libraries is
-paid once. A kernel that crashes takes the context with it; the jobs that were still to come
+paid once. A kernel that crashes takes the context with it; the remaining jobs
 then go to a fresh worker (`run_batch`).
 
-On several GPUs (`Crew`) every GPU has a worker of its own that comes to know all jobs, and
-whoever makes a job's file does it (`Job.claim`). Each begins with problems of its own, whose
+On several GPUs (`Crew`) every GPU has a worker of its own that gets all jobs; the one that
+creates a job's file does it (`Job.claim`). Each begins with problems of its own, whose
 inputs and reference it computes alone, and then helps the others from their end.
 """
 
@@ -198,7 +198,7 @@ class Crew:
         self._jobs: list[Job] = []
         self._ended: set[int] = set()
         self._errors: list[BaseException] = []
-        self._turn = threading.Event()  # all jobs so far have an ending, or a worker is over
+        self._turn = threading.Event()  # all jobs so far have ended, or a worker has
         # Place in a worker's feed -> place among all jobs; -1: only to make ready.
         self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
         ready = Job(

@@ -78,7 +78,7 @@ DOMAIN = "workbench"
 class Command(Record, frozen=True):
     """One ncu command, to be run in the project root.
 
-    All paths in it are relative but those of ncu and of Python, which `neutral` leaves out.
+    All its paths are relative except those of ncu and Python, which `neutral` leaves out.
     """
 
     ncu: str

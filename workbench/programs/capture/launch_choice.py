@@ -316,7 +316,7 @@ def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, .
         return ()
     numbers = sorted({number for each in own for number in _candidates(sorted(each), len(own))})
     samples = [spaced(sorted(each.values()), _SAMPLE) for each in own]
-    # The error of a class without a representative: all of its duration.
+    # The error of a class without a profiled launch: all of its duration.
     nearest = [[float(value) for value in sample] for sample in samples]
     chosen: list[int] = []
     while len(chosen) < most or any(each.keys().isdisjoint(chosen) for each in own):

@@ -204,8 +204,8 @@ def _measured(
 def read_listing(text: str) -> Trace:
     """Read ncu's CSV, one metric a launch, as a trace.
 
-    ncu runs launches one after the other, so that they are laid end to end. Raises DataError: it is
-    not ncu's CSV.
+    ncu runs launches one after the other, so they are laid end to end. Raises DataError: the text
+    is not ncu's CSV.
     """
     lines = [line for line in text.splitlines() if line.startswith('"')]
     launches: list[TracedLaunch] = []

@@ -566,7 +566,7 @@ class Looked(Record, frozen=True):
 def launches_of(
     capture: ProgramCapture, detail: Profile | None, places: Sequence[int]
 ) -> Profile | None:
-    """The profiled launches of some works of a capture; None where there are none.
+    """The profiled launches of some works of a capture, or None.
 
     Of a kernel whose configurations are all known only launches of these: of a capture as its
     iterations (`iterations.steadied`) none that a tuner tried before the first of them.

@@ -27,7 +27,7 @@ from workbench.units import faster, quantity
 MATTERS = 0.01
 #: Most kernels to show, those that change most.
 TOLD = 5
-#: Below this part of the program's time kernels may differ by so many times a duration's noise.
+#: Kernels below this part of the program's time may differ by this many times a duration's noise.
 _NOTHING, _SHORT = 1e-4, 4.0
 
 

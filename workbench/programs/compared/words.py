@@ -188,7 +188,7 @@ _MOST = 0.5
 
 
 def _most(difference: ProgramDifference) -> str:
-    """The kernel that most of the change is of; "" where that is of many."""
+    """The kernel with most of the change; "" if it is spread over many."""
     row = difference.rows[0] if difference.rows and difference.first.moved else None
     if row is None or row.fate != "same" or row.name.startswith("["):
         return ""

@@ -68,7 +68,7 @@ def program_sheet(
     if not timed and any("×)" in cell for row in shown for cell in row):
         notes.append(_("(4.00×): four times what is ideal for the same accesses"))
     if capture.detail:
-        # The rows are in the order of their time: of those with counters, the heaviest.
+        # Rows are in order of time: of those with counters, the heaviest.
         first = next((row.kernel for row in rows if row.profiled), "")
         kernel = first.partition("<")[0] if first else "#1"
         command = f"`workbench show @{capture.name}::{kernel}`"

@@ -153,7 +153,7 @@ def _names(text: str) -> set[str]:
 
 
 def _same(text: str, names: set[str]) -> dict[str, str]:
-    """Functions by other names, those for a default stream per thread among them."""
+    """Functions with other names, such as those for a default stream per thread."""
     per_thread = {f"{name}_pt{kind.lower()}": name for kind, name in _PER_THREAD.findall(text)}
     return per_thread | {name: of for name, of in _SAME.items() if of in names}
 

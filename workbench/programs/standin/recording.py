@@ -32,7 +32,7 @@ from workbench.study.lifted import (
 )
 from workbench.study.mangling import demangled, own_name
 
-#: Bytes of memory that are kept of a launch.
+#: Most bytes of memory to keep of a launch.
 LIMIT = 1 << 30
 _SCANNED, _WORD = 1 << 20, 8
 _UNFIT = re.compile(r"[^A-Za-z0-9_]+")

@@ -254,7 +254,7 @@ def add_from_program(
 
 
 def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutcome]]:
-    """The source, and what came of each of its runs."""
+    """The source, and the result of each of its runs."""
     text = read_source(wish.file)
     run_text = runnable(text, str(wish.file), wish.call)
     folders = [Path(each) for each in include_folders(wish.flags)]

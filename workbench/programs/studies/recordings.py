@@ -68,7 +68,7 @@ class ProblemSizes:
 
     @classmethod
     def of(cls, problems: Sequence[Mapping[str, int]], recordings: tuple[int, ...]) -> ProblemSizes:
-        """Of a version that some of the recordings have, by the parameters of all."""
+        """The parameters of all recordings, for a version that only some have."""
         names = [name for name in problems[0] if name != "recording"]
         return cls(recordings, {name: [problems[at][name] for at in recordings] for name in names})
 

@@ -98,7 +98,7 @@ class Site:
         self._held = ExitStack()
 
     def __enter__(self) -> Site:
-        _read_manifest(self.out)  # a folder of somebody else is left without a lock, too
+        _read_manifest(self.out)  # another user's folder gets no lock either
         with ExitStack() as held:
             held.enter_context(locked(self.out, _LOCK_TIMEOUT_S))
             self._manifest = _read_manifest(self.out)
@@ -151,7 +151,7 @@ class Site:
         if self._owned is None:
             self._owned = {}
             for path, kept in self._pages.items():
-                # Under its owner and the owner's kind: asked for once a ladder, it must not
+                # By its owner and the owner's kind: requested once a ladder, it must not
                 # cost a walk over all pages each time.
                 for name in dict.fromkeys((kept.owner, kept.owner.partition(":")[0])):
                     self._owned.setdefault(name, {})[path] = kept

@@ -81,7 +81,7 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     fastest = min((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
     cells = 12 if width >= 100 else 8
     dates = [_profiled(found, rung) for rung in rungs]
-    # One date is said once, and leaves its column to the titles.
+    # A single date is printed once, and the titles use its column.
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
         where.append(_("; profiled {date}").format(date=dates[0].plain))

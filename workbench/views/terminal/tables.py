@@ -66,7 +66,7 @@ class _Columns:
         self._sheet = sheet
 
     def _widths(self) -> list[int]:
-        """The width that every column needs, with the blanks behind it."""
+        """The width that every column needs, with the blanks after it."""
         rows = (tuple(map(_, self._sheet.header)), *self._sheet.shown)
         return [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 

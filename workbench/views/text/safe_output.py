@@ -90,9 +90,8 @@ def quoted(text: str) -> str:
 def say(text: str, *, err: bool = False, head: str = "", color: bool | None = None) -> None:
     """Print what happened, a line for people.
 
-    A sentence of ours is told in the language that is spoken. `head` are words of ours before it,
-    with a style where it has one. `color`: whether styles are printed; None: where there is a
-    terminal.
+    Translates a sentence with a template. `head`: words before it, with a style if it has one.
+    `color`: whether styles are printed; None: if there is a terminal.
     """
     said = for_stream(quoted(told(text)), sys.stderr if err else sys.stdout)
     click.echo(inert(head + said), err=err, color=color)

@@ -169,7 +169,7 @@ def intervals(
     )
     if drawn and peak:
         layout |= _peak_line(peak)
-    # On a phone a label takes more than half of the plot that long names leave.
+    # On a phone a label takes more than half of the plot beside long names.
     room = max(limit, top * 2.2)
     narrow = {"xaxis": axis_of(range=[0, room], **ticks(room, unit, 3))}
     height = 74 + 32 * len(rows)
