@@ -176,7 +176,7 @@ def check_library_says_why(study: Study, name: str) -> None:
 
 def check_refused(study: Study, version: Version, problem: Problem, sentence: str) -> None:
     """The version does not do the problem, and says why."""
-    with pytest.raises(UsageError, match="cannot do problem") as caught:
+    with pytest.raises(UsageError, match="cannot run problem") as caught:
         study.check_requirements(version, problem)
     message = caught.value.message
     assert f"{version.id} cannot run problem {problem.name}" in message

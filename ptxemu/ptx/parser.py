@@ -118,7 +118,7 @@ def _closing(text: str, start: int) -> int:
         if not depth and found[0] == "}":
             return found.end()
     line = 1 + text.count("\n", 0, start)
-    raise PtxError(f"PTX line {line}: unclosed statement or block", "It may be truncated.")
+    raise PtxError(f"PTX line {line}: unclosed block or comment", "It may be truncated.")
 
 
 def _integer_of(text: str) -> int:

@@ -208,7 +208,7 @@ def test_new_files_come_together_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_files(tmp_path, {"mine": b"1"})
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         create_files(tmp_path, {"a/first": b"2", "mine": b"3"})
     assert names(tmp_path) == ["mine"] and (tmp_path / "mine").read_bytes() == b"1"
 

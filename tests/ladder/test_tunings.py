@@ -113,7 +113,7 @@ def test_what_is_no_tuning_is_refused(tmp_path: Path) -> None:
     path = kept(tmp_path, trial(16, 2e-3))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[1:]))
-    with pytest.raises(DataError, match="does not begin"):
+    with pytest.raises(DataError, match="does not start"):
         load(path)
     path.write_bytes(lines[0].replace(b'"study"', b'"schema_version":2,"study"'))
     with pytest.raises(DataError, match="newer"):

@@ -189,7 +189,7 @@ def test_without_a_version_the_study_is_made_of_the_report(
     code, out, err = cli("import", REPORT)
     assert code == 0, err
     assert "wrote workbench.toml" in out and "stale" not in out and "note:" not in out
-    assert "Not in the report: what the arguments were" in out
+    assert "Not in the report: the arguments" in out
     study = run_study(require_project(), "sgemm_v3")
     version = study.version("v0")
     (launch,) = version.launches
@@ -320,7 +320,7 @@ def test_a_kernel_of_a_capture_becomes_a_study_too(run: Run, tmp_path: Path, cli
     assert '# args   = ["b_in", "out", "columns"]' in version.text  # `in` is a word of Python
     code, out, err = run("@numba-plain")  # whose source is Python, which no report can launch
     assert code == 0 and "stale" not in out, err
-    assert "holds no source of it" in run_study(require_project(), "transpose").version("v0").text
+    assert "not contain its source" in run_study(require_project(), "transpose").version("v0").text
     code, out, _ = cli("show", "transpose/v0")
     assert code == 0 and "stale" not in out and "tile_numba.py" in out
 

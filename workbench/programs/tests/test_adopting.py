@@ -315,7 +315,7 @@ def test_a_launch_that_changed_nothing_is_no_study(project: Project, given: str)
     if "int" in given:
         lift.give(np.int32(1).tobytes())
     lift.keep(project, STUDY, (1,), (32,))
-    with pytest.raises(KernelError, match="left memory as it was"):
+    with pytest.raises(KernelError, match="did not change memory"):
         study_of(project)
 
 

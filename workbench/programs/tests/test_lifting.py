@@ -159,9 +159,9 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         (made / "b").mkdir()
         assert not (tmp_path / "a").exists()
     assert (tmp_path / "a" / "b").is_dir() and len(list(tmp_path.iterdir())) == 1
-    with pytest.raises(UsageError, match="there already"), new_folder(tmp_path, "a"):
+    with pytest.raises(UsageError, match="already exists"), new_folder(tmp_path, "a"):
         pass
-    with pytest.raises(UsageError, match="there already"), new_folder(tmp_path, "c"):
+    with pytest.raises(UsageError, match="already exists"), new_folder(tmp_path, "c"):
         (tmp_path / "c").write_text("somebody else's")
     assert (tmp_path / "c").read_text() == "somebody else's"
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_told_is_refused_and_nothing_is_written(root: Path) -> No
     with pytest.raises(MissingError, match="never tuned"):
         new("v1", "--from-tuned", "v0")
     tune(root, ("n1024", values(root), 1e-3))
-    with pytest.raises(UsageError, match="has the best values of its space already"):
+    with pytest.raises(UsageError, match="already has the best values of its space"):
         new("v1", "--from-tuned", "v0")
     for more in (("--from", "v0"), ("--example",), ("--from-cu", "x.cu")):
         with pytest.raises(UsageError):
