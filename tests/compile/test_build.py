@@ -659,15 +659,16 @@ def test_a_path_that_a_shell_would_act_upon_is_not_compiled(
 
 @pytest.mark.parametrize("folder", ["it's a;b&c|d", "größe(b)[c]{d}*?#~!<>"])
 def test_a_path_with_other_characters_is_compiled_and_runs_nothing(
-    maker: Maker, compiler: Compiler, folder: str
+    maker: Maker, compiler: Compiler, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maker.write(f"kernels/{folder}/study.py", STUDY)
     head = HEAD.replace("FLAGS", f'"-Ikernels/{folder}"')
     maker.write(f"kernels/{folder}/v0_scale.cu", head + KERNEL)
-    before = set(Path.cwd().iterdir())
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
     version = load_study(maker.project, folder).version("v0")
     assert build(maker.project, version, "sm_90", compiler=compiler).build.resources
-    assert set(Path.cwd().iterdir()) == before
+    assert not list(Path.cwd().iterdir())
 
 
 def test_a_host_compiler_that_does_not_end_is_told(

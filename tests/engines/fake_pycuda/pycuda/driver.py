@@ -100,7 +100,8 @@ def _meet(log: str) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         with open(log) as file:  # noqa: PTH123
-            devices = {json.loads(line)["gpu"] for line in file if line.endswith("\n")}
+            whole = file.read().rpartition("\n")[0]  # the last line may be half written
+        devices = {json.loads(line)["gpu"] for line in whole.splitlines()}
         if len(devices) >= int(os.environ.get("FAKE_MEET", "1")):
             return
         time.sleep(0.01)
