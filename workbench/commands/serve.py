@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from workbench.commands.options import languages_option
+from workbench.commands.options import Above, languages_option
 from workbench.errors import WorkbenchError
 from workbench.language import _, told
 from workbench.serve.server import Server, listening
@@ -22,7 +22,7 @@ from workbench.views.text.safe_output import complain, say
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-@click.command("serve")
+@click.command(cls=Above)
 @click.argument(
     "targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL] | @CAPTURE]..."
 )

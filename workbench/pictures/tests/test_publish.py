@@ -1,4 +1,4 @@
-"""``workbench publish``: a block of a README, and nothing besides."""
+"""``workbench export readme``: a block of a README, and nothing besides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from tests.factories import make_project
 from workbench.cli import app
 from workbench.errors import MissingError, UsageError
-from workbench.pictures.publish import markers
+from workbench.pictures.readme import markers
 
 BEGIN, END = markers("demo")
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["publish", *arguments], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["export", "readme", *arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
