@@ -48,10 +48,12 @@ def test_the_block_is_rewritten_in_place_and_only_where_it_changed(project: Path
 
 def test_the_chart_stands_beside_and_is_named_from_where_the_file_is(project: Path) -> None:
     (project / "docs").mkdir()
-    (project / "docs" / "page.md").write_text(f"{BEGIN}\n{END}\n")
+    old = "<!-- workbench publish demo -->"  # of the last release
+    (project / "docs" / "page.md").write_text(f"{old}\n{END}\n")
     assert run("demo", "--in", "docs/page.md", "--chart", "pictures/demo.svg")
-    assert "](../pictures/demo.svg)" in (project / "docs" / "page.md").read_text()
-    assert "(../kernels/demo/v3" in (project / "docs" / "page.md").read_text()
+    text = (project / "docs" / "page.md").read_text()
+    assert text.startswith(BEGIN) and old not in text
+    assert "](../pictures/demo.svg)" in text and "(../kernels/demo/v3" in text
     assert (project / "pictures" / "demo.svg").read_text().startswith("<svg")
 
 
