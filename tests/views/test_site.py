@@ -214,3 +214,13 @@ def test_pages_that_come_first_are_written_before_the_others(tmp_path: Path) -> 
     with Site(tmp_path / "site", first=("c.html",)) as site:
         assert site.write(map(noted, names), owners=("x",)).written == 4
     assert written == ["c.html", "a.html", "b.html", "d.html"]
+
+
+def test_it_tells_how_many_pages_are_written_and_of_how_many(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    heard: list[tuple[int, int]] = []
+    told = build_report(
+        root / "reports", project=find_project(root), tell=lambda *far: heard.append(far)
+    )
+    assert sum(done for done, planned in heard if done == planned) == told.pages.written > 1
+    assert all(0 < done <= planned for done, planned in heard)

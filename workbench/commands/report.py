@@ -10,7 +10,7 @@ import click
 from workbench.commands.options import languages_option, selection_options
 from workbench.errors import UsageError, together
 from workbench.language import using
-from workbench.session.site import SitePlan, Writing, write_page
+from workbench.session.site import SitePlan, write_page
 from workbench.session.workspace import Selection, Workspace
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import say
@@ -67,9 +67,9 @@ def command(
             "For the pages of one study: `workbench report STUDY`.",
         )
     plan = SitePlan(place, targets, out, languages=languages)
-    far = lambda: f", {Writing.done}/{Writing.planned}" * bool(Writing.planned)  # noqa: E731
-    with Progress().slowly(f"writing pages to {plan.folder}", far):
-        result = plan.build(force=force)
+    progress = Progress()
+    with progress.slowly(f"writing pages to {plan.folder}"):
+        result = plan.build(force=force, tell=progress.count)
     say(result.words)
     for page in result.asked:
         say(str(page))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ from workbench.views.html.page import (
     step_page,
     version_page,
 )
-from workbench.views.html.site import Writing as Writing
+from workbench.views.html.site import Tell
 
 if TYPE_CHECKING:
     from workbench.session.targets import Target
@@ -85,22 +86,20 @@ class SitePlan:
         if lasting and self._project is not None:
             self._store = Store.of(self._project, remembers=_REMEMBERED)
 
-    def build(self, *, force: bool = False, first: Collection[str] = ()) -> BuiltReport:
+    def build(
+        self, *, force: bool = False, first: Collection[str] = (), tell: Tell = None
+    ) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
-        reports, programs = self._report_files(), self._captured()
-
-        def write(folder: Path, first: Collection[str]) -> BuiltReport:
-            return build_report(
-                folder,
-                project=self._project,
-                studies=self._studies,
-                reports=reports,
-                programs=programs,
-                force=force,
-                first=first,
-                store=self._store,
-            )
-
+        write = partial(
+            build_report,
+            project=self._project,
+            studies=self._studies,
+            reports=self._report_files(),
+            programs=self._captured(),
+            force=force,
+            store=self._store,
+            tell=tell,
+        )
         return build_in(self.folder, self._languages, first, write)
 
     def check(self) -> None:

@@ -54,6 +54,7 @@ from workbench.views.html.site import (
     MANIFEST,
     KeptStudy,
     Site,
+    Tell,
     beside_twin,
     code_stamp,
     copy_assets,
@@ -170,6 +171,7 @@ def build_report(
     force: bool = False,
     first: Collection[str] = (),
     store: Store | None = None,
+    tell: Tell = None,
 ) -> BuiltReport:
     """Write or update the site in `out`, in the language that is spoken.
 
@@ -187,6 +189,7 @@ def build_report(
         force: Render every page, changed or not.
         first: Pages that are written before the others, by their paths below `out`.
         store: The project's, where it remembers profiles; None: a new one.
+        tell: Hears of each group of pages that is written.
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
@@ -196,7 +199,7 @@ def build_report(
     stamp = f"{code_stamp()} {current()}"
     damaged: dict[Path, DataError] = {}
     ladders = _Ladders()
-    with Site(out, force=force, first=first) as site:
+    with Site(out, force=force, first=first, tell=tell) as site:
         copy_assets(site)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
@@ -240,7 +243,7 @@ def build_in(
     out: Path,
     languages: Sequence[str],
     first_pages: Collection[str],
-    write: Callable[[Path, Collection[str]], BuiltReport],
+    write: Callable[..., BuiltReport],
 ) -> BuiltReport:
     """Write a report in the languages that are asked for, a site each with its own manifest.
 
@@ -252,10 +255,10 @@ def build_in(
     had = (below / MANIFEST).exists()
     first, *second = languages or (("en", _BELOW) if had else (current(),))
     with using(first), beside_twin(f"{_BELOW}/" if second else ""):
-        done = write(out, first_pages)
+        done = write(out, first=first_pages)
     for language in second:
         with using(language), beside_twin("../"):
-            other = write(below, [page.removeprefix(f"{_BELOW}/") for page in first_pages])
+            other = write(below, first=[page.removeprefix(f"{_BELOW}/") for page in first_pages])
         done = replace(done, pages=done.pages.plus(other.pages))
     if had and not second:
         with Site(below) as site:

@@ -45,6 +45,8 @@ _LEFT_OUT = "left out"
 #: Seconds between writes of the manifest while pages are written.
 _SAVE_EVERY_S = 0.5
 
+#: Hears how many pages are written, and of how many; None: nobody does.
+Tell = Callable[[int, int], None] | None
 #: A file's `stat` (modified, in ns; size) and the digest of its content then.
 FileStamp = tuple[int, int, str]
 
@@ -65,12 +67,6 @@ class _Manifest(Record, frozen=True):
     ended: bool = True  # False: of a run that was killed
 
 
-class Writing:
-    """How many pages this process has written of those that it has planned."""
-
-    done = planned = 0
-
-
 class Site:
     """The generated site in one folder; use as a context manager.
 
@@ -83,9 +79,11 @@ class Site:
         MissingError: the folder cannot be written, or another writer is at work.
     """
 
-    def __init__(self, out: Path, *, force: bool = False, first: Collection[str] = ()) -> None:
+    def __init__(
+        self, out: Path, *, force: bool = False, first: Collection[str] = (), tell: Tell = None
+    ) -> None:
         self.out = out
-        self._force, self._first = force, first
+        self._force, self._first, self._tell = force, first, tell
         self._manifest = _Manifest()
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
@@ -208,8 +206,7 @@ class Site:
         seen: set[str] = set()
         first: list[list[Page]] = []
         groups: list[list[Page]] = []
-        unchanged = 0
-        Writing.done = Writing.planned = 0
+        unchanged = written = 0
         for page in pages:
             seen.add(page.path)
             if self.current(page) is not None:
@@ -221,7 +218,7 @@ class Site:
             else:
                 groups.append([page])
         groups = [*first, *groups]
-        Writing.planned = sum(map(len, groups))
+        planned = sum(map(len, groups))
         self._intend(page for group in groups for page in group)
         if groups:
             from workbench.views.html.pool import rendered  # processes: slow to load
@@ -229,14 +226,16 @@ class Site:
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
-                Writing.done += 1
+                written += 1
+            if self._tell is not None:
+                self._tell(written, planned)
             if time.monotonic() > self._saved + _SAVE_EVERY_S:
                 self._save(ended=False)
         self._owned = None
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)
-        return PageCount(written=Writing.done, unchanged=unchanged, removed=len(gone))
+        return PageCount(written=written, unchanged=unchanged, removed=len(gone))
 
     def _intend(self, pages: Iterable[Page]) -> None:
         """Note what is going to be written, by a key that no page has."""
