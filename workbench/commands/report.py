@@ -10,7 +10,7 @@ import click
 from workbench.commands.options import languages_option, selection_options
 from workbench.errors import UsageError, together
 from workbench.language import using
-from workbench.session.site import SitePlan, write_page
+from workbench.session.site import SitePlan, Writing, write_page
 from workbench.session.workspace import Selection, Workspace
 from workbench.views.terminal.progress import Progress
 from workbench.views.text.safe_output import say
@@ -69,7 +69,7 @@ def command(
     plan = SitePlan(place, targets, out, languages=languages)
     progress = Progress()
     with progress.slowly(f"writing pages to {plan.folder}"):
-        result = plan.build(force=force, tell=progress.count)
+        result = plan.build(Writing(force=force, tell=progress.count))
     say(result.words)
     for page in result.asked:
         say(str(page))

@@ -13,7 +13,7 @@ from workbench.errors import WorkbenchError
 from workbench.language import _, told
 from workbench.serve.server import Server, listening
 from workbench.serve.watch import changes
-from workbench.session.site import SitePlan
+from workbench.session.site import SitePlan, Writing
 from workbench.session.workspace import Workspace
 from workbench.units import listed
 from workbench.views.html.pool import get_ready
@@ -96,7 +96,7 @@ def attempt(plan: SitePlan, first: Collection[str] = ()) -> list[str]:
     """
     problems: list[WorkbenchError] = []
     try:
-        result = plan.build(first=first)
+        result = plan.build(Writing(first=first))
         problems += [*result.broken, *result.damaged]
         say(result.words)
     except WorkbenchError as error:

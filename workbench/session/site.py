@@ -6,7 +6,7 @@ This is where the session calls a view: pages are written by `workbench.views.ht
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,8 @@ from workbench.views.html.page import (
     step_page,
     version_page,
 )
-from workbench.views.html.site import Tell
+from workbench.views.html.site import CHANGED
+from workbench.views.html.site import Writing as Writing
 
 if TYPE_CHECKING:
     from workbench.session.targets import Target
@@ -86,9 +87,7 @@ class SitePlan:
         if lasting and self._project is not None:
             self._store = Store.of(self._project, remembers=_REMEMBERED)
 
-    def build(
-        self, *, force: bool = False, first: Collection[str] = (), tell: Tell = None
-    ) -> BuiltReport:
+    def build(self, how: Writing = CHANGED) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
         write = partial(
             build_report,
@@ -96,11 +95,9 @@ class SitePlan:
             studies=self._studies,
             reports=self._report_files(),
             programs=self._captured(),
-            force=force,
             store=self._store,
-            tell=tell,
         )
-        return build_in(self.folder, self._languages, first, write)
+        return build_in(self.folder, self._languages, how, write)
 
     def check(self) -> None:
         """Refuse what no change will ever bring, before something is watched.

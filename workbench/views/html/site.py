@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -45,8 +46,6 @@ _LEFT_OUT = "left out"
 #: Seconds between writes of the manifest while pages are written.
 _SAVE_EVERY_S = 0.5
 
-#: Hears how many pages are written, and of how many; None: nobody does.
-Tell = Callable[[int, int], None] | None
 #: A file's `stat` (modified, in ns; size) and the digest of its content then.
 FileStamp = tuple[int, int, str]
 
@@ -67,23 +66,38 @@ class _Manifest(Record, frozen=True):
     ended: bool = True  # False: of a run that was killed
 
 
+class Writing(NamedTuple):
+    """How pages are written.
+
+    Attributes:
+        force: No page counts as up to date.
+        first: Pages that are written before the others, by their paths below the folder.
+        tell: Hears how many pages are written, and of how many.
+    """
+
+    force: bool = False
+    first: Collection[str] = ()
+    tell: Callable[[int, int], None] | None = None
+
+
+#: Only pages that have changed.
+CHANGED = Writing()
+
+
 class Site:
     """The generated site in one folder; use as a context manager.
 
     Entering takes the folder (refusing one that is not ours) and its lock; leaving
     writes the manifest, also after an error, so that finished pages count as done.
-    With `force` no page counts as up to date; pages of `first` are written before the others.
 
     Raises:
         UsageError: the folder is not empty and not a report.
         MissingError: the folder cannot be written, or another writer is at work.
     """
 
-    def __init__(
-        self, out: Path, *, force: bool = False, first: Collection[str] = (), tell: Tell = None
-    ) -> None:
+    def __init__(self, out: Path, how: Writing = CHANGED) -> None:
         self.out = out
-        self._force, self._first, self._tell = force, first, tell
+        self._how = how
         self._manifest = _Manifest()
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
@@ -211,7 +225,7 @@ class Site:
             seen.add(page.path)
             if self.current(page) is not None:
                 unchanged += 1
-            elif page.path in self._first:
+            elif page.path in self._how.first:
                 first.append([page])
             elif groups and page.group and groups[-1][0].group == page.group:
                 groups[-1].append(page)
@@ -227,8 +241,8 @@ class Site:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
                 written += 1
-            if self._tell is not None:
-                self._tell(written, planned)
+            if self._how.tell is not None:
+                self._how.tell(written, planned)
             if time.monotonic() > self._saved + _SAVE_EVERY_S:
                 self._save(ended=False)
         self._owned = None
@@ -253,7 +267,7 @@ class Site:
         A page without a key was being written when a run was killed.
         """
         kept = self._pages.get(page.path)
-        if self._force or kept is None or not kept.key or not self._whole(page.path):
+        if self._how.force or kept is None or not kept.key or not self._whole(page.path):
             return None
         return kept if kept.key == page.key else None
 
@@ -285,7 +299,7 @@ class Site:
     def whole(self, owner: str) -> bool:
         """True if every page of `owner` is there as a complete run wrote it."""
         own = self.pages(owner).items()
-        return not self._force and all(kept.key and self._whole(path) for path, kept in own)
+        return not self._how.force and all(kept.key and self._whole(path) for path, kept in own)
 
     def asset(self, name: str, key: str, read: Callable[[], bytes]) -> None:
         """Put one shared asset under ``assets/`` unless that content is there already."""
