@@ -102,7 +102,7 @@ docs: $(VENV)/.dev ## Regenerate the generated parts of docs/
 	$(BIN)/python docs/counters.py > docs/counters.md
 	$(BIN)/python docs/swizzles.py > docs/ladders/swizzles.md
 	$(BIN)/python docs/tables.py
-	for each in $(LADDERS); do $(BIN)/workbench plot ladder $$each@h200 \
+	for each in $(LADDERS); do $(BIN)/workbench export figure ladder $$each@h200 \
 	  --out docs/images/ladder-$${each%:*}.svg || exit 1; done
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/, and try the wheel in an empty environment

@@ -107,13 +107,13 @@ def test_every_command_in_the_documentation_parses(line: Line) -> None:
     try:
         parsed(arguments)
     except click.MissingParameter:
-        assert arguments[0] in cli.COMMANDS and len(arguments) == 1, line
+        assert " ".join(arguments) in cli.COMMANDS, line
 
 
 def test_every_command_is_documented() -> None:
-    told = {(words(line.text) or line.text.split())[1:2][0] for line in LINES if " " in line.text}
+    told = "".join(f"\n{line.text} " for line in LINES)
     for name in cli.COMMANDS:
-        assert name in told, f"workbench {name} is in no page"
+        assert f"\nworkbench {name} " in told, f"workbench {name} is in no page"
 
 
 @pytest.mark.parametrize("name", sorted(cli.COMMANDS))

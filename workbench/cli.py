@@ -56,7 +56,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = dict(
 _JUDGING = {"check", "verify"}
 
 #: Commands of the last release -> what they are now.
-_MOVED = {"schema": ["docs", "schema"], "sweep": ["time", "--all-problems", "--resume"]}
+_MOVED = {"schema": "docs schema", "sweep": "time --all-problems --resume"}
+_MOVED |= {old: new for each in FEATURES for old, new in each.moved.items()}
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
@@ -158,8 +159,8 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All command names, in the order in which a new user meets them."""
-        return list(COMMANDS)
+        """Commands that are not below another, in the order in which a new user meets them."""
+        return [each for each in COMMANDS if each.partition(" ")[0] not in COMMANDS.keys() - {each}]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module and return its ``command``."""
@@ -175,11 +176,12 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest command where an unknown one was typed; say what one has become."""
-        if (became := _MOVED.get(args[0])) is not None:
+        if (words := _MOVED.get(args[0])) is not None:
             if not ctx.params.get("json_errors"):
-                words = " ".join(became)
                 say(f"note: `workbench {args[0]}` is `workbench {words}` from now on", err=True)
-            args = [*became, *args[1:]]
+            args = [*words.split(), *args[1:]]
+        if (two := " ".join(args[:2])) in COMMANDS:
+            args = [two, *args[2:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -191,11 +193,12 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands from the table above, without importing them."""
-        longest = max(map(len, COMMANDS))
-        for heading in dict.fromkeys(each[1] for each in COMMANDS.values()):
+        shown = {name: COMMANDS[name] for name in self.list_commands(ctx)}
+        longest = max(map(len, shown))
+        for heading in dict.fromkeys(each[1] for each in shown.values()):
             with formatter.section(heading):
                 formatter.write_dl(
-                    [(f"{k:<{longest}}", v[2]) for k, v in COMMANDS.items() if v[1] == heading]
+                    [(f"{k:<{longest}}", v[2]) for k, v in shown.items() if v[1] == heading]
                 )
 
 

@@ -21,7 +21,9 @@ class Feature(NamedTuple):
 
     Attributes:
         name: Its folder in the package.
-        commands: Name of a command -> its module in the folder, and one line for ``--help``.
+        commands: Name of a command (``tune``), or of one below another (``serve mcp``) -> its
+            module in the folder, and one line for ``--help``.
+        moved: A command of the last release -> what it is now.
         heading: The one of its commands in ``--help``.
         first: The command that ``--help`` lists before all others.
         extra: The extra of pyproject.toml that it needs alone.
@@ -31,6 +33,7 @@ class Feature(NamedTuple):
         programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
         gates: Module whose `write_verdicts` writes results of `verify` as `check` writes gates.
         starts: Module whose `start_tuned` writes the next version of a tuned one.
+        begins: Module whose `OPTIONS` are those of ``new`` for programs, `from_program` their work.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -39,6 +42,7 @@ class Feature(NamedTuple):
     commands: Mapping[str, tuple[str, str]]
     heading: str = "Measure"
     first: str = ""
+    moved: Mapping[str, str] = MappingProxyType({})
     extra: str = ""
     documents: str = ""
     tunings: str = ""
@@ -46,6 +50,7 @@ class Feature(NamedTuple):
     programs: str = ""
     gates: str = ""
     starts: str = ""
+    begins: str = ""
     runners: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -67,12 +72,10 @@ FEATURES: tuple[Feature, ...] = (
                 "cli.capture",
                 "Capture any program: its kernels, and counters of the slowest.",
             ),
-            "lift": (
-                "cli.lift",
-                "Keep one launch of a program's kernel, with its data, as a study.",
-            ),
         },
         first="run",
+        moved={"lift": "new --from-launch"},
+        begins="cli.new",
         documents="documents",
         captures="targets",
         programs="shown.captured",
@@ -101,9 +104,13 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "pictures",
         {
-            "plot": ("plot", "Draw a figure of the report as SVG, PNG or PDF."),
-            "publish": ("publish", "Write a ladder's table and chart into a README, in place."),
+            "export figure": ("figure", "Draw a figure of the report as SVG, PNG or PDF."),
+            "export readme": (
+                "readme",
+                "Write a ladder's table into a README, in place.",
+            ),
         },
+        moved={"plot": "export figure", "publish": "export readme"},
         extra="plot",
         heading="Share",
     ),
@@ -113,20 +120,23 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "agents",
-        {"mcp": ("command", "Serve the project to programs, by the Model Context Protocol.")},
+        {"serve mcp": ("command", "Serve the project to programs, by the Model Context Protocol.")},
+        moved={"mcp": "serve mcp"},
         extra="mcp",
         heading="Serve",
     ),
     Feature(
         "cluster",
-        {"jobs": ("command", "List the work sent to a cluster with --on, and its progress.")},
+        {"list jobs": ("command", "List the work sent to a cluster with --on, and its progress.")},
+        moved={"jobs": "list jobs"},
         extra="cluster",
         documents="documents",
         runners={"slurm": "fleet"},
     ),
     Feature(
         "editing",
-        {"lsp": ("command", "Serve the project to an editor: counters beside the code.")},
+        {"serve lsp": ("command", "Serve the project to an editor: counters beside the code.")},
+        moved={"lsp": "serve lsp"},
         extra="lsp",
         heading="Serve",
     ),

@@ -23,7 +23,7 @@ from workbench.model import Record
 CEILING_VARIABLE, TRUST_VARIABLE = "WORKBENCH_CEILING", "WORKBENCH_TRUST"
 #: Names the user who became root for one command, and whose files root accepts.
 _SUDO = "SUDO_UID"
-#: Says to the commands that ``mcp`` starts that a program asks.
+#: Says to the commands that ``serve mcp`` starts that a program asks.
 CLOSED_VARIABLE = "WORKBENCH_CLOSED"
 
 

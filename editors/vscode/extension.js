@@ -1,4 +1,4 @@
-// Starts `workbench lsp`, and runs the commands of its lenses as tasks: without a shell, so that no
+// Starts `workbench serve lsp`, and runs the commands of its lenses as tasks: without a shell, so that no
 // name of a version is read as one.
 const vscode = require("vscode");
 const { LanguageClient } = require("vscode-languageclient/node");
@@ -20,7 +20,7 @@ exports.activate = async (context) => {
   client = new LanguageClient(
     "workbench",
     "workbench",
-    { command, args: ["lsp"] },
+    { command, args: ["serve", "lsp"] },
     {
       documentSelector: [{ scheme: "file", pattern: "**/*.{cu,cuh,h,hh,hpp,inl,c,cc,cpp,cxx,py}" }],
       initializationOptions: Object.fromEntries(

@@ -190,16 +190,17 @@ def real(words: list[str], calls: Sequence[tuple[str, object]] = ()) -> Callable
     """What runs ``workbench WORDS`` as a user does: a process that imports everything itself.
 
     Args:
-        words: `serve` is ended after a while; `mcp` gets requests, `lsp` a file to look at.
+        words: `serve` is ended after a while; its `mcp` gets requests, its `lsp` a file to look at.
         calls: Tools that are called over `mcp`, with their arguments.
     """
     script = Path(sys.executable).with_name("workbench")
-    if words[0] == "serve":
+    kind = words[1] if words[1:2] in (["mcp"], ["lsp"]) else words[0]
+    if kind == "serve":
         words = [*words, "--port", "0"]
     argv = [str(script), *words]
-    if words[0] == "serve":
+    if kind == "serve":
         argv = ["/usr/bin/timeout", "-s", "INT", "12", *argv]
-    if words[0] == "mcp":
+    if kind == "mcp":
         asked: list[dict[str, object]] = [
             {"id": 9 - place, "method": "tools/call", "params": {"name": n, "arguments": a}}
             for place, (n, a) in enumerate(reversed(calls))
@@ -208,7 +209,7 @@ def real(words: list[str], calls: Sequence[tuple[str, object]] = ()) -> Callable
         Path("calls").write_text("".join(f"{line}\n" for line in lines))
         Path("answers").write_text("")
         argv = ["/bin/bash", "-c", _TALK, str(Path("calls").resolve()), *argv]
-    if words[0] == "lsp":
+    if kind == "lsp":
         Path("calls").write_bytes(b"".join(map(_framed, _editing(Path.cwd()))))
         argv = ["/bin/bash", "-c", 'exec "$@" < "$0"', str(Path("calls").resolve()), *argv]
 

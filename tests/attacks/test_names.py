@@ -50,8 +50,8 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("v2 v3", "--all", "@before @after", "--baseline=NAME --keep", "--against NAME"),
     "report": ("demo", "--force", "v2 --single-file page.html", "@before @after"),
     "export": ("counters", "lines", "launches", "times", "counters --metric NAME"),
-    "publish": ("demo", "demo --chart x.svg", "NAME"),
-    "plot": ("ladder demo --out x.svg", "step v2 v3 --out x.svg", "ladder NAME"),
+    "export readme": ("demo", "demo --chart x.svg", "NAME"),
+    "export figure": ("ladder demo --out x.svg", "step v2 v3 --out x.svg", "ladder NAME"),
     "import": ("NAME.ncu-rep --study double --version v0 --force", "NAME.ncu-rep --version NAME"),
     "verify": ("double/v0 --engine emulator", "NAME/v0"),
     "profile": ("double/v0 --dry-run --engine ncu", "v2 --engine emulator", "NAME"),
@@ -60,11 +60,11 @@ LINES: dict[str, tuple[str, ...]] = {
                 "x NAME -- a"),
     "new": ("v30 --from v2", "NAME", "--study NAME", "v31 --title NAME"),
     "init": ("NAME", "out --study NAME"),
-    "jobs": ("", "NAME"),
+    "list jobs": ("", "NAME"),
     "docs": ("ci", "NAME"),
 }  # fmt: skip
 #: Ends with Ctrl-C or with its client alone; what they say is said by commands of this list.
-_LASTING = ("serve", "mcp", "lsp")
+_LASTING = ("serve", "serve mcp", "serve lsp")
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 _OURS = re.compile(r"::(error|warning) (file=[^,:]*,line=\d+,)?title=[^,:]*::")
 _HTML = re.compile(r"</?(details|summary|sub)>|&#\d+;|\s+")

@@ -34,7 +34,7 @@ PLACES = {
     "project/reports": False,
 }
 #: Commands that look at no project; all others must refuse what decides.
-WITHOUT = ("docs", "init", "import", "lsp")
+WITHOUT = (["docs"], ["init"], ["import"], ["serve", "lsp"])
 TRIED = [(place, line) for place in PLACES for name in COMMANDS for line in lines_of(name)]
 HOSTILE = '[check]\nunknown = 3\n[capture]\nbuild = "touch ../outside/pwned"\n'
 
@@ -60,9 +60,9 @@ def test_foreign_owners(root: Path, portion: Portion, monkeypatch: pytest.Monkey
         words = line.format(turn.number).split()
         with harness.untouched(outside, turn.kind):
             ended = harness.run(act(words), root, turn.kind)
-        stays = ended.code == 130 and words[0] in ("serve", "mcp")
+        stays = ended.code == 130 and words[0] == "serve"
         book.must(ended.code in range(7) or stays, turn.kind, (place, line, ended))
-        if PLACES[place] and words[0] not in WITHOUT:
+        if PLACES[place] and words[:1] not in WITHOUT and words[:2] not in WITHOUT:
             told = ended.code == 2 and "belongs to another user" in ended.text
             book.must(told, turn.kind, (place, line, ended))
         os.chown(path, os.geteuid(), os.getegid())

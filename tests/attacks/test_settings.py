@@ -33,7 +33,6 @@ LINES: dict[str, tuple[str, ...]] = {
     "diff": ("diff v2 v3", "diff double/v0 double/library"),
     "check": ("check --all", "check v2 v3", "check --all --against . --engine emulator"),
     "capture": ("capture x --at HEAD -- true", "capture x -- true"),
-    "lift": ("lift @x::scale -- true",),
     "profile": (
         "profile double/v0 --engine emulator",
         "profile double/v0 --engine ncu --dry-run",
@@ -49,14 +48,17 @@ LINES: dict[str, tuple[str, ...]] = {
     "export": ("export launches", "export times"),
     "import": ("import sgemm_v3.ncu-rep --study double --version v0 --force",),
     "report": ("report", "report double"),
-    "publish": ("publish double --chart x.svg",),
-    "plot": ("plot ladder double --out x.svg", "plot step v2 v3 --out x.svg"),
+    "export readme": ("export readme double --chart x.svg",),
+    "export figure": (
+        "export figure ladder double --out x.svg",
+        "export figure step v2 v3 --out x.svg",
+    ),
     "docs": ("docs ci",),
-    "new": ("new v{} --study double", "new --study s{}"),
+    "new": ("new v{} --study double", "new --study s{}", "new --from-launch @x::scale -- true"),
     "init": ("init f{}",),
 }
 #: These ask for an answer of their own: a signal, or an end of their input.
-STAYING = ("serve", "mcp", "lsp")
+STAYING = ("serve", "serve mcp", "serve lsp")
 INTERRUPTED = "KeyboardInterrupt)')"
 
 
@@ -158,7 +160,7 @@ FRONT = [(table, key, value) for table, key in KEYS for value in VALUES]
 READING = [
     line
     for name in COMMANDS
-    if name not in ("init", "docs", "jobs", *STAYING)
+    if name not in ("init", "docs", "list jobs", *STAYING)
     for line in lines_of(name)
 ]
 
@@ -269,7 +271,8 @@ def test_long_names(root: Path, portion: Portion) -> None:
         if option:
             words[at:at] = [option, text]
         else:
-            words[min(at, 1) : 2] = [text]
+            first = min(at, len(name.split()))
+            words[first : first + 1] = [text]
         tried(words, root, turn.kind, option)
 
 

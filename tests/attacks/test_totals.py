@@ -43,8 +43,8 @@ LINES = {
     "verify": "verify v2 --engine emulator",
     "export": "export counters --out x.csv",
     "import": "import sgemm_v3.ncu-rep --study double --version v0 --force",
-    "publish": "publish --chart x.svg",
-    "plot": "plot ladder --out x.svg",
+    "export readme": "export readme --chart x.svg",
+    "export figure": "export figure ladder --out x.svg",
     "new": "new v900",
     "init": "init other",
 }
@@ -158,7 +158,7 @@ def limited(root: Path, command: str) -> object:
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MOST_ADDRESSES,) * 2)
     code: object = 0
     try:
-        if command == "mcp":
+        if command == "serve mcp":
             _asked(root)
         else:
             if command == "serve":

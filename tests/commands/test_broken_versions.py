@@ -28,19 +28,18 @@ ASKED: dict[str, list[str] | None] = {
     "serve": None,  # the pages of `report`
     "capture": None,
     "run": None,  # a program, and no study
-    "lift": None,  # makes a study of its own
     "profile": ["profile", "v1", "--engine", "emulator", "--seed", "5"],
     "time": ["time", "v1"],
     "tune": ["tune", "v1", "--engine", "emulator"],  # refused: it names nothing to choose
     "verify": ["verify", "v0", "v1", "--engine", "emulator", "--seed", "5"],
-    "jobs": ["jobs"],
+    "list jobs": ["list", "jobs"],
     "export": ["export"],
-    "publish": ["publish"],
-    "plot": ["plot", "step", "v1", "v2"],
+    "export readme": ["export", "readme"],
+    "export figure": ["export", "figure", "step", "v1", "v2"],
     "import": ["import", "nothing.ncu-rep", "v1"],
     "doctor": None,
-    "mcp": None,  # runs the other commands
-    "lsp": None,  # says of each file what is wrong with it
+    "serve mcp": None,  # runs the other commands
+    "serve lsp": None,  # says of each file what is wrong with it
     "docs": None,
     "new": ["new", "v2"],
     "init": None,

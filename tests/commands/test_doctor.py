@@ -31,13 +31,6 @@ def test_every_row_says_how_to_get_it_and_what_works_without(cli: Cli) -> None:
     assert checks["profiles"]["detail"] == "0 recorded"
 
 
-@pytest.mark.usefixtures("no_gpu", "project")
-def test_strict_ends_with_3_and_names_what_lacks(cli: Cli) -> None:
-    code, out, err = cli("doctor", "--strict")
-    assert code == 3 and "not complete here: GPU" in err
-    assert "how to get it" in out and "works without it" in out
-
-
 @pytest.mark.usefixtures("no_gpu")
 def test_a_damaged_profile_is_named(cli: Cli, project: Project) -> None:
     path = project.profiles / "h200" / "double" / "v0" / "n7.ncu.json.zst"

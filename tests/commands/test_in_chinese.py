@@ -39,14 +39,14 @@ SWEPT: dict[str, tuple[str, ...]] = {
         "--all --format github",
     ),
     "report": ("", "nothing", "v2 --single-file --out v2.html"),
-    "plot": ("ladder", "sweep", "step v2"),
-    "publish": ("demo", "demo --in none.md"),
+    "export figure": ("ladder", "sweep", "step v2"),
+    "export readme": ("demo", "demo --in none.md"),
     "export": (
         "counters --out all.csv",
         "times --out all.txt",
         "lines --out none.csv --study none",
     ),
-    "jobs": ("",),
+    "list jobs": ("",),
     "doctor": ("",),
     "docs": ("nothing",),
     "verify": ("v0 --engine emulator", "v3 --problem none"),
@@ -54,7 +54,6 @@ SWEPT: dict[str, tuple[str, ...]] = {
     "time": ("v3",),
     "tune": ("v3", "v3 --budget soon"),
     "capture": ("before",),
-    "lift": ("@before::scale -- true",),
     "import": ("{report} --study fresh", "none.ncu-rep"),
     "new": (
         "v4 --from v3",
@@ -64,6 +63,7 @@ SWEPT: dict[str, tuple[str, ...]] = {
         "--example",
         "--from-cu scaling.cu",
         "--from-cu none.cu",
+        "--from-launch @before::scale -- true",
         "v5 --from-tuned v3",
     ),
     "init": (". --study first", "fresh --study first"),
@@ -71,8 +71,8 @@ SWEPT: dict[str, tuple[str, ...]] = {
 #: Commands that are not run here, and why.
 OTHERS = {
     "serve": "ends by Ctrl-C alone; builds what `report` does, and its refusals are told",
-    "lsp": "speaks to an editor: workbench/editing/tests/test_sessions.py",
-    "mcp": "is asked by programs, in English",
+    "serve lsp": "speaks to an editor: workbench/editing/tests/test_sessions.py",
+    "serve mcp": "is asked by programs, in English",
     "run": "its words stand beside a program's own; what it says is in the catalogue",
 }
 #: What may stay English, and why.
@@ -85,7 +85,7 @@ ALLOWED = (
 
 def here(words: str) -> bool:
     """Whether the feature for programs is there, where it is needed."""
-    return "--from-cu" not in words or "run" in COMMANDS
+    return not re.search("--from-(cu|launch)", words) or "run" in COMMANDS
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ def project(
 ) -> Project:
     made = make_project(tmp_path)
     (tmp_path / "README.md").write_text(
-        "<!-- workbench publish demo -->\n<!-- end of demo -->\n", encoding="utf-8"
+        "<!-- workbench export readme demo -->\n<!-- end of demo -->\n", encoding="utf-8"
     )
     path = report("ladder_full")
     (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from workbench.commands.init import command
-from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
+from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.project import find_project
 from workbench.study.folder import load_study, study_names
 
@@ -44,23 +43,6 @@ def test_with_a_first_study(tmp_path: Path) -> None:
     assert list(load_study(project, "vadd").versions) == ["v0"]
 
 
-def test_settings_may_go_into_pyproject(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"  # kept\n')
-    init(str(tmp_path), "--pyproject", "--study", "vadd")
-    text = (tmp_path / "pyproject.toml").read_text()
-    assert text.startswith('[project]\nname = "mine"  # kept\n')
-    assert tomllib.loads(text)["tool"]["workbench"] == {"default_study": "vadd"}
-    assert not (tmp_path / "workbench.toml").exists()
-    project = find_project(tmp_path)
-    assert project is not None
-    assert project.default_study == "vadd"
-
-
-def test_pyproject_is_made_where_there_is_none(tmp_path: Path) -> None:
-    init(str(tmp_path), "--pyproject")
-    assert (tmp_path / "pyproject.toml").read_text() == '[tool.workbench]\ndefault_study = ""\n'
-
-
 @pytest.mark.parametrize(
     ("file", "text"),
     [
@@ -68,7 +50,7 @@ def test_pyproject_is_made_where_there_is_none(tmp_path: Path) -> None:
         ("pyproject.toml", '[tool.workbench]\ndefault_study = "mine"\n'),
     ],
 )
-@pytest.mark.parametrize("option", [[], ["--pyproject"], ["--study", "x"]])
+@pytest.mark.parametrize("option", [[], ["--study", "x"]])
 def test_a_project_is_not_overwritten(
     tmp_path: Path, file: str, text: str, option: list[str]
 ) -> None:
@@ -114,11 +96,6 @@ def test_a_broken_pyproject_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").mkdir()  # in the way
-    with pytest.raises(DataError, match="is a folder, and not a file"):
-        init(str(tmp_path), "--pyproject")
-    assert [each.name for each in tmp_path.iterdir()] == ["pyproject.toml"]
-    (tmp_path / "pyproject.toml").rmdir()
     other = tmp_path / "other"
     other.mkdir()
     (other / "kernels").write_text("a file")

@@ -44,12 +44,12 @@ RECORDED: dict[str, tuple[str, ...]] = {
 #: Commands that show no report, and why.
 OTHERS = {
     "serve": "builds what `report` builds, and ends by Ctrl-C alone",
-    "publish": "writes what `list` shows, and a report has no time",
-    "plot": "draws what `report` draws, of versions alone",
-    "mcp": "answers with `show`, `diff` and `check`, each a command of its own",
-    "lsp": "is of the files of versions, and says of them what `show` does",
-    **dict.fromkeys(("capture", "lift", "run", "profile", "time", "tune", "verify"), "measures"),
-    **dict.fromkeys(("jobs", "doctor", "docs", "new", "init"), "reads no profile"),
+    "export readme": "writes what `list` shows, and a report has no time",
+    "export figure": "draws what `report` draws, of versions alone",
+    "serve mcp": "answers with `show`, `diff` and `check`, each a command of its own",
+    "serve lsp": "is of the files of versions, and says of them what `show` does",
+    **dict.fromkeys(("capture", "run", "profile", "time", "tune", "verify"), "measures"),
+    **dict.fromkeys(("list jobs", "doctor", "docs", "new", "init"), "reads no profile"),
 }
 #: Options that ask for a run or for records of another kind, by their parameter.
 _RUNS = {

@@ -55,7 +55,7 @@ from workbench.cli import main
 texts = {}
 for name in ("workbench", *sys.argv[1:]):
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert main([*([] if name == "workbench" else [name]), "--help"]) == 0
+        assert main([*name.removeprefix("workbench").split(), "--help"]) == 0
     texts[name] = out.getvalue()
 print(json.dumps(texts))
 """
@@ -75,7 +75,7 @@ def test_help(name: str, helps: dict[str, str]) -> None:
     text = helps[name]
     # At 80 columns no name is broken at its hyphen.
     assert not re.search(r"\w-$", text, re.M)
-    goldens.same(f"help/{name}.txt", text)
+    goldens.same(f"help/{name.replace(' ', '-')}.txt", text)
 
 
 def test_help_in_chinese() -> None:
@@ -84,7 +84,8 @@ def test_help_in_chinese() -> None:
 
 
 def test_there_is_help_for_every_command_and_no_other() -> None:
-    goldens.no_others("help", {f"{name}.txt" for name in ("workbench", *COMMANDS)})
+    names = ("workbench", *COMMANDS)
+    goldens.no_others("help", {f"{name.replace(' ', '-')}.txt" for name in names})
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -104,6 +105,8 @@ def test_a_crash_costs_one_combination_and_decides_the_exit_code(
     assert code == 4 and sorted(kept(project)) == sorted(COMBINATIONS[:4])
     assert "v1 n200: error: v1 crashed on n200" in err and "workbench verify" in err
     assert "failed: v2 n200, v1 n200, v1 n1000" in err
+    # What failed has its place in the count, too.
+    assert re.findall(r"^\[(\d)/8\]", err, re.M)[-1] == "8"
 
 
 def test_a_version_is_timed_on_the_sizes_that_it_can_do(
@@ -162,6 +165,8 @@ def test_stored_times_need_no_gpu(cli: Cli, project: Project, project_file: Edit
     code, out, err = cli("time", "double", "--recorded", "--format", "csv")
     assert code == 0 and {version for version, _ in rows(out)} == {"library"}
     assert "note: 2 stored times of older sources left out" in err
+    code, out, err = cli("time", "v0", "--recorded")
+    assert (code, out) == (0, "") and "`workbench time double --all-problems` takes new" in err
 
 
 def test_of_several_devices_the_newest_is_shown(cli: Cli, project: Project) -> None:

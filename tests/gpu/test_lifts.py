@@ -134,6 +134,6 @@ def test_a_node_of_pytorchs_graph() -> None:
 def test_six_gigabytes_are_refused_before_anything_is_copied() -> None:
     program = built(HERE / "large.cu")
     run(*WORKBENCH, "capture", "it", "--no-detail", "--survey", "trace", "--", *program)
-    said = run(*WORKBENCH, "lift", "@it::touch", "--", *program, code=2)
+    said = run(*WORKBENCH, "new", "--from-launch", "@it::touch", "--", *program, code=2)
     assert "6291456000 bytes" in said and "--limit" in said
     assert list(Path("kernels").iterdir()) == []

@@ -130,7 +130,7 @@ def test_a_record_that_announces_more_than_anybody_lifts_is_refused(
 def test_a_folder_that_is_not_here_says_why(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="not here") as error:
         read_lifted(tmp_path / "captured")
-    assert "workbench lift" in error.value.hint
+    assert "workbench new --from-launch" in error.value.hint
 
 
 def changed(**given: object) -> LiftedLaunch:

@@ -30,6 +30,7 @@ from workbench.store import Store, codec
 from workbench.store.codec import read_record
 from workbench.views.html import build as build_module
 from workbench.views.html.build import BuiltReport, ReportFile, build_report
+from workbench.views.html.site import Writing
 
 
 class _Read(HTMLParser):
@@ -323,12 +324,12 @@ def test_many_pages_are_written_by_several_processes_as_by_one(
     monkeypatch.setattr(html_pool, "_MANY_PAGES", 1)
     monkeypatch.setattr(html_pool, "_processors", lambda: 2)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    assert build(root, force=True).pages.written == len(alone)
+    assert build(root, how=Writing(force=True)).pages.written == len(alone)
     assert {path: path.read_bytes() for path in pages(root)} == alone
     assert build(root).pages.written == 0
     damaged = next((root / "profiles/h200/demo/v0").glob("n4096.ncu.*"))
     damaged.write_bytes(b"not a profile")
-    (error,) = build(root, force=True).damaged
+    (error,) = build(root, how=Writing(force=True)).damaged
     assert "n4096" in error.message and error.hint
 
 
@@ -535,7 +536,7 @@ def test_a_lost_page_is_written_again(tmp_path: Path) -> None:
 def test_force_renders_everything(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
     build(root)
-    assert build(root, force=True).pages.written == 7
+    assert build(root, how=Writing(force=True)).pages.written == 7
 
 
 def test_a_damaged_manifest_of_ours_is_rewritten(tmp_path: Path) -> None:
@@ -710,7 +711,7 @@ def test_a_full_disk_is_an_error_and_the_old_page_stays(
 
     monkeypatch.setattr(writing, "_written", full)
     with pytest.raises(MissingError, match="no space left"):
-        build(root, force=True)
+        build(root, how=Writing(force=True))
     assert (ladder(root) / "v2.html").read_bytes() == before
 
 

@@ -19,6 +19,7 @@ from workbench.project import Project, find_project
 from workbench.store import Store
 from workbench.study.folder import load_study, run_study, source_hash
 from workbench.views.html.build import build_report
+from workbench.views.html.site import Writing
 
 Edit = Callable[[Project], None]
 _FOLDER = "studies/demo/h200/n1024"
@@ -209,7 +210,7 @@ def test_a_strip_that_holds_is_not_told_again(
     edited("v3_padded.cu", 'title = "', 'title = "Once more: ')(project)
     build_report(project.reports, project=project)
     assert len(stories) == 1
-    build_report(project.reports, project=project, force=True)
+    build_report(project.reports, project=project, how=Writing(force=True))
     assert len(stories) > 1 and files(project.reports) == anew(project, tmp_path / "fresh")
 
 

@@ -15,7 +15,9 @@ def test_what_takes_long_says_for_how_long_and_is_taken_back(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     before = signal.getsignal(signal.SIGALRM)
-    with Progress().slowly("writing pages", lambda: ", 3/7"):
+    progress = Progress()
+    progress.count(3, 7)
+    with progress.slowly("writing pages"):
         assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 1.0
         assert capsys.readouterr() == ("", "")
         for _ in range(2):

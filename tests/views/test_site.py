@@ -20,7 +20,7 @@ from workbench.project import find_project
 from workbench.views.html import site as module
 from workbench.views.html.build import BuiltReport, build_report
 from workbench.views.html.page import KeptPage, Page, Rendered
-from workbench.views.html.site import MANIFEST, Site
+from workbench.views.html.site import MANIFEST, Site, Writing
 
 
 def build(root: Path) -> BuiltReport:
@@ -211,6 +211,15 @@ def test_pages_that_come_first_are_written_before_the_others(tmp_path: Path) -> 
         return Page(path=path, key="1", owner="x", group="x", render=render)
 
     names = ["a.html", "b.html", "c.html", "d.html"]
-    with Site(tmp_path / "site", first=("c.html",)) as site:
+    with Site(tmp_path / "site", Writing(first=("c.html",))) as site:
         assert site.write(map(noted, names), owners=("x",)).written == 4
     assert written == ["c.html", "a.html", "b.html", "d.html"]
+
+
+def test_it_tells_how_many_pages_are_written_and_of_how_many(tmp_path: Path) -> None:
+    root = site_data.plain(tmp_path)
+    heard: list[tuple[int, int]] = []
+    how = Writing(tell=lambda *far: heard.append(far))
+    told = build_report(root / "reports", project=find_project(root), how=how)
+    assert sum(done for done, planned in heard if done == planned) == told.pages.written > 1
+    assert all(0 < done <= planned for done, planned in heard)

@@ -1,4 +1,4 @@
-"""``workbench mcp``: the project for programs, over standard input and output."""
+"""``workbench serve mcp``: the project for programs, over standard input and output."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def need(permits: frozenset[Permit], permit: Permit | None, tool: str) -> None:
     raise UsageError(
         f"{tool} is not allowed here: the server only "
         + ("looks" if not permits else f"allows {', '.join(sorted(permits))}"),
-        f"Whoever starts it may allow it: workbench mcp --allow {allowed}.",
+        f"Whoever starts it may allow it: workbench serve mcp --allow {allowed}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""``workbench jobs``: what a cluster does for this project, and its end."""
+"""``workbench list jobs``: what a cluster does for this project, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON document and the table of ``workbench jobs``."""
+"""The JSON document and the table of ``workbench list jobs``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.views.sheets import Sheet
 _COUNTS = (N_("queued"), N_("running"), N_("done"), N_("failed"), N_("lost"))
 _LEGEND = N_(
     "lost: in no job and without a result; the same command, run again, sends them again. "
-    "`workbench jobs NAME --cancel` ends jobs."
+    "`workbench list jobs NAME --cancel` ends jobs."
 )
 
 
@@ -36,7 +36,7 @@ SHAPES: Mapping[str, tuple[type[Document], ...]] = {"jobs": (JobsDocument,)}
 
 
 def jobs_sheet(found: Sequence[Standing]) -> Sheet:
-    """The table of ``workbench jobs``: a row a command, with its pieces counted."""
+    """The table of ``workbench list jobs``: a row a command, with its pieces counted."""
     shown = tuple(
         (
             each.name,

@@ -392,8 +392,8 @@ class Fleet:
             except (KeyboardInterrupt, SystemExit):
                 self._display.say(
                     "The jobs go on without this command. The same command, run again, rejoins "
-                    f"them; `workbench jobs` shows them, and `workbench jobs {dispatch.name} "
-                    "--cancel` ends them."
+                    "them; `workbench list jobs` shows them, and `workbench list jobs "
+                    f"{dispatch.name} --cancel` ends them."
                 )
                 raise
             except WorkbenchError:

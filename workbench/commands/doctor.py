@@ -9,7 +9,6 @@ import click
 from workbench.commands.options import format_option
 from workbench.engines.host.doctor import fits, read_log, survey
 from workbench.engines.ncu.faults import remedy
-from workbench.errors import MissingError
 from workbench.project import find_project
 from workbench.views.shapes import shaped
 from workbench.views.shapes.listed import EquipmentFacts, LogLine
@@ -19,7 +18,6 @@ from workbench.views.terminal.progress import Progress
 
 @click.command()
 @click.option("--all", "all_", is_flag=True, help="Show how to install everything that is missing.")
-@click.option("--strict", is_flag=True, help="Exit with code 3 if anything is missing.")
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
@@ -27,7 +25,7 @@ from workbench.views.terminal.progress import Progress
     help="Explain what ncu printed: each error, its cause and what to do.",
 )
 @format_option
-def command(all_: bool, strict: bool, log: Path | None, format_: str) -> None:
+def command(all_: bool, log: Path | None, format_: str) -> None:
     """Check this machine: its features, how to add missing ones, and what works without them."""
     from workbench.views.terminal.tables import print_sheet
 
@@ -44,11 +42,5 @@ def command(all_: bool, strict: bool, log: Path | None, format_: str) -> None:
         return
     with Progress().slowly("looking at this machine"):
         rows = survey(find_project())
-    everything = all_ or strict or format_ != "table"
     facts = [shaped(row, EquipmentFacts) for row in rows]
-    print_sheet(doctor_sheet(facts, everything=everything), format_)
-    lacking = [row.what for row in rows if row.state != "ok"]
-    if strict and lacking:
-        raise MissingError(
-            f"not complete here: {', '.join(lacking)}", "The remedy of each is shown above."
-        )
+    print_sheet(doctor_sheet(facts, everything=all_ or format_ != "table"), format_)

@@ -17,14 +17,13 @@ from workbench.views.text.safe_output import say
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
 @click.option("--study", default="", help="Also start this study, from a small example.")
-@click.option("--pyproject", is_flag=True, help="Put the settings into pyproject.toml.")
-def command(folder: Path, study: str, pyproject: bool) -> None:
+def command(folder: Path, study: str) -> None:
     """Make this folder a workbench project.
 
     Writes workbench.toml, kernels/, profiles/ and reports/.gitignore; no existing file is
     overwritten.
     """
-    for path in start_project(folder, study, pyproject=pyproject):
+    for path in start_project(folder, study):
         say(f"wrote {folder / path}")
     if study:
         say("Next: `workbench list`, then `workbench verify v0`.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.commands.options import folded, format_option, moved_options
+from workbench.commands.options import Above, folded, format_option, moved_options
 from workbench.errors import DataError, UsageError, WorkbenchError, together
 from workbench.session.api import CoreSession
 from workbench.session.workspace import Selection, apart
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workbench.ladder.listing import StudyList
 
 
-@click.command()
+@click.command(cls=Above)
 @click.argument("target", default="", metavar="[STUDY][:PROBLEM][@DEVICE]")
 @folded("where", Selection, *moved_options)
 @click.option(

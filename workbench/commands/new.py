@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from workbench.commands.options import Behind, problem_option, study_option
+from workbench.commands.options import Behind, folded, problem_option, study_option
 from workbench.compile.build import compiles
 from workbench.errors import UsageError
 from workbench.features import FEATURES
@@ -22,6 +22,8 @@ from workbench.views.text.safe_output import say
 
 #: The feature that makes versions of tuned ones.
 _TUNED = next((each for each in FEATURES if each.starts), None)
+#: The module that makes studies of programs.
+_PROGRAMS = next((each.load(each.begins) for each in FEATURES if each.begins), None)
 
 
 @click.command(
@@ -44,44 +46,13 @@ _TUNED = next((each for each in FEATURES if each.starts), None)
 @study_option
 @click.option("--example", is_flag=True, help="Start the ladder that came with workbench.")
 @click.option("--title", default="", help="Title of the version.")
-@click.option(
-    "--from-cu",
-    "file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="A program in CUDA C++: it is run without a GPU, and its kernels become a study, or "
-    "VERSION of one. Its arguments follow --.",
-)
-@click.option(
-    "--also",
-    multiple=True,
-    metavar="ARGS",
-    help="With --from-cu: run it with these arguments, too, as another problem; repeatable.",
-)
-@click.option(
-    "--call",
-    default="",
-    metavar="CALL",
-    help="With --from-cu, of a file without main: call 'solve(float[1<<20], out float[1<<20], "
-    "1<<20)'.",
-)
-@click.option("--flags", default="", metavar="FLAGS", help="With --from-cu: more flags for nvcc.")
-@click.option("--kernel", default="", help="With --from-cu: this kernel's job.")
+@folded("program", *(_PROGRAMS.OPTIONS if _PROGRAMS else (lambda: None,)))
 @click.option(
     "--define",
     "defines",
     multiple=True,
     metavar="NAME=VALUE",
     help="Value of a constant of a lifted Triton kernel; repeatable.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
-    default=120.0,
-    show_default=True,
-    help="With --from-cu: end a run that takes longer, and keep the records so far.",
 )
 def command(
     version: str | None,
@@ -91,13 +62,8 @@ def command(
     study: str | None,
     example: bool,
     title: str,
-    file: Path | None,
-    also: tuple[str, ...],
-    call: str,
-    flags: str,
-    kernel: str,
+    program: Mapping[str, Any] | None,
     defines: tuple[str, ...],
-    timeout_s: float,
 ) -> None:
     """Start a new version (or study) from the one before it, or from a program.
 
@@ -110,7 +76,7 @@ def command(
         study, version = version, None
     elif version and study and "/" not in version:
         version = f"{study}/{version}"
-    begins = file is not None or example  # and what it makes may be a project's first
+    begins = program is not None or example  # and what it makes may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
     where, tuned_for = Selection(problem=problem), None
     if tuned is not None:
@@ -119,35 +85,21 @@ def command(
     elif problem is not None:
         words = "a problem chooses among the winners of a tuning"
         raise UsageError(words, "Add --from-tuned VERSION.")
-    other = parent is not None or begins or kernel or defines
+    other = parent is not None or begins or defines
     if tuned is not None and (_TUNED is None or version is None or other):
         raise UsageError(
             "--from-tuned makes one version from another",
             "Write workbench new v5 --from-tuned v4, and leave out --from and the like.",
         )
-    if file is not None:
-        if parent is not None or title or example or (version is not None and also and not study):
-            raise UsageError(
-                "--from-cu makes a study, or a version of one",
-                "Leave out --from, --title and --example; a study names it, --kernel picks.",
-            )
-        captures("--from-cu").from_program(
-            project,
-            version,
-            file=file,
-            arguments=arguments,
-            also=tuple(tuple(shlex.split(each)) for each in also),
-            flags=tuple(shlex.split(flags)),
-            call=call,
-            kernel=kernel,
-            study=study or "",
-            timeout_s=timeout_s,
-        )
+    if program is not None or arguments:
+        captures("what follows --")
+        assert _PROGRAMS is not None  # else that was said
+        alone = parent is None and not title and not example
+        begin = _PROGRAMS.from_program
+        begin(project, version, study or "", arguments, alone, **program or {})
         return
-    if arguments or also or call or flags:
-        raise UsageError("arguments, --also, --call and --flags are a program's", "Add --from-cu.")
     if example:
-        if version or parent or study or title or kernel:
+        if version or parent or study or title:
             raise UsageError("--example makes a study of its own", "Give nothing else with it.")
         files = start_example(project)
         say(f"wrote kernels/{EXAMPLE} and its records of an H200: {len(files)} files")

@@ -15,7 +15,7 @@ import click
 
 from workbench import language
 from workbench.errors import KernelError, UsageError
-from workbench.features import PLACES
+from workbench.features import FEATURES, PLACES
 from workbench.session.workspace import Places, Selection
 from workbench.views.text.safe_output import say
 
@@ -340,6 +340,19 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
             help="Measure again times stored before this time (UTC).",
         ),
     )
+
+
+class Above(click.Command):
+    """A command below which features have others, as ``serve mcp`` below ``serve``."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List them behind the options."""
+        super().format_options(ctx, formatter)
+        every = [row for each in FEATURES for row in each.commands.items()]
+        head = f"{ctx.info_name} "
+        if below := [(x.removeprefix(head), text) for x, (_, text) in every if x.startswith(head)]:
+            with formatter.section("Commands"):
+                formatter.write_dl(below)
 
 
 # --- a program behind -- -------------------------------------------------------------------------

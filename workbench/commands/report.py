@@ -67,9 +67,9 @@ def command(
             "For the pages of one study: `workbench report STUDY`.",
         )
     plan = SitePlan(place, targets, out, languages=languages)
-    far = lambda: f", {Writing.done}/{Writing.planned}" * bool(Writing.planned)  # noqa: E731
-    with Progress().slowly(f"writing pages to {plan.folder}", far):
-        result = plan.build(force=force)
+    progress = Progress()
+    with progress.slowly(f"writing pages to {plan.folder}"):
+        result = plan.build(Writing(force=force, tell=progress.count))
     say(result.words)
     for page in result.asked:
         say(str(page))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from workbench.commands.options import languages_option
+from workbench.commands.options import Above, languages_option
 from workbench.errors import WorkbenchError
 from workbench.language import _, told
 from workbench.serve.server import Server, listening
 from workbench.serve.watch import changes
-from workbench.session.site import SitePlan
+from workbench.session.site import SitePlan, Writing
 from workbench.session.workspace import Workspace
 from workbench.units import listed
 from workbench.views.html.pool import get_ready
@@ -22,7 +22,7 @@ from workbench.views.text.safe_output import complain, say
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-@click.command("serve")
+@click.command(cls=Above)
 @click.argument(
     "targets", nargs=-1, metavar="[STUDY | OLD..NEW | REPORT.ncu-rep[::KERNEL] | @CAPTURE]..."
 )
@@ -96,7 +96,7 @@ def attempt(plan: SitePlan, first: Collection[str] = ()) -> list[str]:
     """
     problems: list[WorkbenchError] = []
     try:
-        result = plan.build(first=first)
+        result = plan.build(Writing(first=first))
         problems += [*result.broken, *result.damaged]
         say(result.words)
     except WorkbenchError as error:

@@ -84,7 +84,7 @@ def required() -> None:
         raise MissingError(
             "this system cannot limit the files that a compiler reads (it has no Landlock)",
             "Update to Linux 5.13 or later with Landlock, or let versions include any file that "
-            "you may read: workbench mcp --allow verify,files.",
+            "you may read: workbench serve mcp --allow verify,files.",
         )
 
 

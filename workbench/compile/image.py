@@ -27,7 +27,7 @@ from workbench.specs import Version
 from workbench.study.frontmatter import place
 from workbench.study.lifted import FOLDER, LiftedLaunch, lifted_bytes, read_lifted
 
-_AGAIN = "Lift the kernel again: `workbench lift`."
+_AGAIN = "Lift the kernel again: `workbench new --from-launch …`."
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+")(?!/usr/|/opt/nvidia/)[^"]*[/\\]', re.MULTILINE)
 _PTX_TEXT = ".nv_debug_ptx_txt"
 #: Folders that are the same everywhere.
@@ -79,7 +79,7 @@ def load_image(project: Project, version: Version) -> Image:
             raise KernelError(
                 f"{place(version, f'launch[{index}].kernel')}: the image has no kernel "
                 f"`{launch.kernel}`",
-                "Write its mangled name, as `workbench lift` did.",
+                "Write its mangled name, as `workbench new --from-launch …` did.",
             )
     build = Build(
         compiler=IMAGE,

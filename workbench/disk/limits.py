@@ -147,7 +147,7 @@ FACTS = ByteLimit("the record of a study", 4 * MIB)
 SETTINGS = ByteLimit("a file of settings", MIB)
 #: Of a problem, in memory: what an honest one needs fits into the largest GPU.
 ARRAY = ByteLimit("an array", 256 * 1024 * MIB)
-#: Of a lifted launch, before and after: twice what `lift` keeps without being asked for more.
+#: Of a lifted launch, before and after: twice what a lift keeps without being asked for more.
 LIFTED = ByteLimit("the buffers of a lifted launch", 4096 * MIB)
 FRONT_MATTER = ByteLimit("front matter", MIB // 16)
 

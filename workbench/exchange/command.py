@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from workbench.commands.options import folded, moved_options, speak_for, version_option
+from workbench.commands.options import Above, folded, moved_options, speak_for, version_option
 from workbench.disk.writing import replacing
 from workbench.errors import MissingError, UsageError
 from workbench.exchange.written import write_csv, write_json, write_parquet
@@ -35,7 +35,7 @@ def _filters(target: str, **given: Unpack[Filters]) -> Filters:
     return {**given, "problem": where.problem, "device": device}
 
 
-@click.command()
+@click.command(cls=Above)
 @click.argument("table", type=click.Choice(["counters", "lines", "launches", "times"]))
 @folded(
     "where",

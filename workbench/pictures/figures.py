@@ -58,13 +58,14 @@ def figure_of(
 def _view(session: CoreSession, kind: Kind, targets: tuple[str, ...], selection: Selection) -> View:
     if kind == "step" and len(targets) != 2:
         raise UsageError(
-            f"a step has two versions, not {len(targets)}", "`workbench plot step v2 v3`"
+            f"a step has two versions, not {len(targets)}", "`workbench export figure step v2 v3`"
         )
     if kind in ("step", "card") and len(targets) == 2:
         step = session.diff(*targets, selection)
         return diff_view(step, Head(heading=step.title, name=" → ".join(step.labels)))
     if len(targets) > 1:
-        raise UsageError(f"{kind} is of one study", f"`workbench plot {kind} {targets[0]}`")
+        hint = f"`workbench export figure {kind} {targets[0]}`"
+        raise UsageError(f"{kind} is of one study", hint)
     study, selection = apart("".join(targets), selection)
     name = study or selection.study
     return ladder_view(session.ladder(name, selection.problem, selection.device))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.model import Profile
 from workbench.programs.capture.capture_store import Shelf, find_shelf, shelf_above
 from workbench.programs.capture.capture_store import without_sign as without_sign
 from workbench.programs.recalled import ProgramDiff, open_capture, program_of_report
-from workbench.project import Project
 from workbench.session.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -78,10 +77,3 @@ def profiles_above(folder: Path) -> Iterator[tuple[str, Path, Path]]:
     for name in shelf.names() if shelf else ():
         if shelf and (path := shelf.detail_path(name)).exists():
             yield name, path, shelf.root
-
-
-def from_program(project: Project, version: str | None, **wished: Any) -> None:
-    """Make a study, or a version of one, of a program (``workbench new --from-cu``)."""
-    from workbench.programs.cli.new import from_program as make
-
-    make(project, version, **wished)

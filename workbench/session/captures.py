@@ -29,7 +29,6 @@ class Captures(Protocol):
         home: The folder of a capture's files.
         profiles_above: Name, profile and root of each capture of a folder, or the next above it.
         without_sign: The hint where a word is a capture's name that lacks its @; "": it is none.
-        from_program: Make a study, or a version of one, of a program: ``new --from-cu``.
     """
 
     profile_of: Callable[[Workspace, str], Profile]
@@ -41,7 +40,6 @@ class Captures(Protocol):
     home: Callable[[CapturedProgram], Path]
     profiles_above: Callable[[Path], Iterator[tuple[str, Path, Path]]]
     without_sign: Callable[[str], str]
-    from_program: Callable[..., None]
 
 
 def installed() -> Captures | None:

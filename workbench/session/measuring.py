@@ -276,7 +276,7 @@ def profile(
     def tell(piece: Combination, found: Profiled) -> None:
         if found.timing is not None:
             kept.timings.append(found.timing)
-            runs.say_timing(found.timing, len(kept.timings), len(pieces))
+            runs.say_timing(found.timing, len(pieces))
             return
         kept.pieces.append(piece)
         display.answer(found.lines[0])

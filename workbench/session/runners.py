@@ -212,8 +212,10 @@ class VersionRuns:
 
         Raises MissingError: nothing can run there.
         """
+        self._tried: set[str] = set()
 
         def one(piece: Combination, found: R | WorkbenchError) -> None:
+            self._tried.add(task.label(piece))
             if not isinstance(found, WorkbenchError):
                 self.failures.passed(task.label(piece))
                 tell(piece, found)
@@ -224,7 +226,7 @@ class VersionRuns:
         if pieces:
             runner.run(task, pieces, one)
 
-    def say_timing(self, timing: Timing, place: int, total: int) -> None:
+    def say_timing(self, timing: Timing, total: int) -> None:
         """Say a time that was measured, where there are several."""
         if total > 1:
-            self.display.timing(f"[{place}/{total}]", timing, self.study.work)
+            self.display.timing(f"[{len(self._tried)}/{total}]", timing, self.study.work)

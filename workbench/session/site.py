@@ -6,7 +6,8 @@ This is where the session calls a view: pages are written by `workbench.views.ht
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ from workbench.views.html.page import (
     step_page,
     version_page,
 )
+from workbench.views.html.site import CHANGED
 from workbench.views.html.site import Writing as Writing
 
 if TYPE_CHECKING:
@@ -85,23 +87,17 @@ class SitePlan:
         if lasting and self._project is not None:
             self._store = Store.of(self._project, remembers=_REMEMBERED)
 
-    def build(self, *, force: bool = False, first: Collection[str] = ()) -> BuiltReport:
+    def build(self, how: Writing = CHANGED) -> BuiltReport:
         """Write the site, or bring it up to date; see `build_report`."""
-        reports, programs = self._report_files(), self._captured()
-
-        def write(folder: Path, first: Collection[str]) -> BuiltReport:
-            return build_report(
-                folder,
-                project=self._project,
-                studies=self._studies,
-                reports=reports,
-                programs=programs,
-                force=force,
-                first=first,
-                store=self._store,
-            )
-
-        return build_in(self.folder, self._languages, first, write)
+        write = partial(
+            build_report,
+            project=self._project,
+            studies=self._studies,
+            reports=self._report_files(),
+            programs=self._captured(),
+            store=self._store,
+        )
+        return build_in(self.folder, self._languages, how, write)
 
     def check(self) -> None:
         """Refuse what no change will ever bring, before something is watched.

@@ -93,7 +93,7 @@ class Named(Record, frozen=True):
         for text in self.versions:
             if is_report(text):
                 kind = "capture" if is_capture(text) else "report"
-                how = "`workbench lift`" if kind == "capture" else "`workbench import`"
+                how = "`new --from-launch …`" if kind == "capture" else "`workbench import`"
                 raise UsageError(
                     f"{text} is a {kind}, which cannot be run again",
                     "Name a version. `workbench show` and `workbench diff` read it; "

@@ -6,7 +6,6 @@ of what is found is of one model of GPU. What is stored of the same sources need
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -165,7 +164,10 @@ def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
     times = {key: found[key] for key in keys if key in found}
     notes = study.remarks if isinstance(study, SeenStudy) else ()
     if older := len(keys) - len(times):
-        notes += (f"{several(older, 'stored time')} of older sources left out",)
+        notes += (
+            f"{several(older, 'stored time')} of older sources left out; "
+            f"`workbench time {study.name} --all-problems` takes new ones",
+        )
     return TimedVersions(study, [times], notes=notes)
 
 
@@ -212,11 +214,10 @@ def _time(
     times: dict[str, dict[Key, Timing]],
 ) -> None:
     """Add the times of combinations, by device."""
-    places = itertools.count(1)
 
     def tell(piece: Combination, timing: Timing) -> None:
         times.setdefault(timing.device.slug, {})[piece.key] = timing
-        runs.say_timing(timing, next(places), len(todo))
+        runs.say_timing(timing, len(todo))
 
     runs.carry_out(runner, task, todo, tell)
 

@@ -661,7 +661,7 @@ def _check_image(keys: Keys, table: dict[str, object]) -> None:
         keys.fail(
             "image",
             f"`{table['image']}` is not a SHA-256",
-            "`workbench lift` writes it: that of the machine code in captured/.",
+            "`workbench new --from-launch …` writes it: that of the machine code in captured/.",
         )
     for key in ("flags", "defines", "arch_specific", "tune"):
         if key in table:

@@ -247,7 +247,7 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
 
 
 #: The hint for a damaged folder.
-AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench lift`."
+AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench new --from-launch …`."
 
 
 def _exactly(path: Path, size: int) -> bytes:
@@ -292,8 +292,8 @@ def _read(folder: Path) -> tuple[LiftedLaunch, dict[str, str]]:
     except FileNotFoundError as error:
         raise MissingError(
             f"the data of the lifted launch is not here: {path}",
-            "It is not kept in git. Lift the kernel again (`workbench lift`), or copy the folder "
-            f"`{FOLDER}` from where it was lifted.",
+            "It is not kept in git. Lift it again (`workbench new --from-launch …`), or copy the "
+            f"folder `{FOLDER}` from where it was lifted.",
         ) from error
     except OSError as error:
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from workbench.disk.opening import refused
-from workbench.disk.writing import create_files, new_folder, remove_file, replace_file
+from workbench.disk.writing import create_files, new_folder, remove_file
 from workbench.errors import MissingError, UsageError, did_you_mean
 from workbench.language import N_, _, current
 from workbench.project import Project, find_project, shipped
@@ -72,11 +71,10 @@ def trimmed(axes: Iterable[int | str]) -> list[int | str]:
 # --- a project --------------------------------------------------------------------
 
 
-def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> list[str]:
+def start_project(root: Path, study: str = "") -> list[str]:
     """Make a folder a project; its files stay unchanged.
 
-    `study` is the name of a first study, which becomes the default one; empty for none.
-    `pyproject`: put the settings into ``pyproject.toml`` instead of a file of their own. Returns
+    `study` is the name of a first study, which becomes the default one; empty for none. Returns
     the paths that were written, relative to `root`. Raises UsageError: the folder is a project
     already, or the name is not a study name.
     """
@@ -100,24 +98,9 @@ def start_project(root: Path, study: str = "", *, pyproject: bool = False) -> li
     if study:
         written += start_study(Project(root=root, default_study=study), study)
     # The settings come last: they make the folder a project, and all of it is there then.
-    written.append(_write_settings(root, study, pyproject))
-    return written
-
-
-def _write_settings(root: Path, study: str, pyproject: bool) -> str:
-    if not pyproject:
-        settings = first_text("workbench.toml").replace("@STUDY@", study)
-        create_files(root, {"workbench.toml": settings.encode()})
-        return "workbench.toml"
-    path = root / "pyproject.toml"
-    table = f"[tool.workbench]\ndefault_study = {json.dumps(study)}\n"
-    try:
-        before = path.read_text(encoding="utf-8").rstrip() if path.exists() else ""
-    except OSError as error:
-        raise refused(path, error) from error
-    text = f"{before}\n\n{table}" if before else table
-    replace_file(root, path.name, text.encode(), durable=True)
-    return path.name
+    settings = first_text("workbench.toml").replace("@STUDY@", study)
+    create_files(root, {"workbench.toml": settings.encode()})
+    return [*written, "workbench.toml"]
 
 
 # --- a study ----------------------------------------------------------------------

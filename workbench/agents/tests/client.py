@@ -77,11 +77,11 @@ async def _silent(_: float, __: str) -> None:
 
 @asynccontextmanager
 async def connected(root: Path, *words: str) -> AsyncIterator[Client]:
-    """A client of ``workbench mcp WORDS`` in that folder."""
+    """A client of ``workbench serve mcp WORDS`` in that folder."""
     own = {"PYTHONPATH": str(REPO), "PYTHONSAFEPATH": "1"}
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "workbench.cli", "mcp", *words],
+        args=["-m", "workbench.cli", "serve", "mcp", *words],
         cwd=root,
         env={**os.environ, **own},
     )

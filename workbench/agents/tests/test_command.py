@@ -1,4 +1,4 @@
-"""``workbench mcp``: what it refuses before it serves anybody."""
+"""``workbench serve mcp``: what it refuses before it serves anybody."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.errors import MissingError, UsageError
 
 
 def refused(*words: str) -> BaseException | None:
-    return CliRunner().invoke(app, ["mcp", *words]).exception
+    return CliRunner().invoke(app, ["serve", "mcp", *words]).exception
 
 
 def test_without_the_sdk_it_says_how_to_get_it(

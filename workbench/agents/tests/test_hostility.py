@@ -40,7 +40,7 @@ def test_looking_is_all_that_is_allowed_unless_somebody_says_so(tmp_path: Path) 
         for tool, given in calls.items():
             answer, failed = await client.call(tool, **given)
             assert failed and answer["error"]["code"] == 2
-            assert "workbench mcp --allow" in answer["error"]["hint"]
+            assert "workbench serve mcp --allow" in answer["error"]["hint"]
 
     asked(tmp_path, job)
     assert everything_below(tmp_path) == before

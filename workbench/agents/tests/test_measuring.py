@@ -1,4 +1,4 @@
-"""A program works on a GPU through `workbench mcp`: verify, time, profile, read the step."""
+"""A program works on a GPU through `workbench serve mcp`: verify, time, profile, read the step."""
 
 from __future__ import annotations
 

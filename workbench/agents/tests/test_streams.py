@@ -24,7 +24,7 @@ from workbench.agents.tests.test_connection import children
 
 pytestmark = pytest.mark.slow  # each starts a server
 ENVIRONMENT = {"PYTHONPATH": str(REPO), "PYTHONSAFEPATH": "1"}
-COMMAND = [sys.executable, "-m", "workbench.cli", "mcp"]
+COMMAND = [sys.executable, "-m", "workbench.cli", "serve", "mcp"]
 
 
 class Wire:
@@ -73,6 +73,17 @@ def wired(root: Path, *words: str) -> Iterator[Wire]:
             yield wire
         finally:
             process.kill()
+
+
+def test_the_spelling_of_the_last_release_says_so_beside_the_protocol(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    ask = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    done = subprocess.run(
+        [*COMMAND[:-2], "mcp"], input=f"{ask}\n", cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, **ENVIRONMENT},
+    )  # fmt: skip
+    assert json.loads(done.stdout)["id"] == 1
+    assert done.stderr.count("`workbench mcp` is `workbench serve mcp` from now on") == 1
 
 
 def call_of(arguments: bytes) -> bytes:

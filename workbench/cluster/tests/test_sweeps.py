@@ -141,9 +141,9 @@ def test_ctrl_c_leaves_the_jobs_and_the_same_command_comes_back(desk: Desk) -> N
     until(lambda: bool(desk.rows("RUNNING")), 60)
     sweep.send_signal(signal.SIGINT)
     _, err = sweep.communicate(timeout=30)
-    assert sweep.returncode == 130 and "workbench jobs time-" in err, err
+    assert sweep.returncode == 130 and "workbench list jobs time-" in err, err
     assert desk.rows("RUNNING,PENDING")
-    code, out, err = desk.run("jobs", "--format", "json")
+    code, out, err = desk.run("list", "jobs", "--format", "json")
     (jobs,) = json.loads(out)["jobs"]
     assert code == 0 and jobs["words"].startswith(
         "workbench time v0 --all-problems --resume --on slurm"
@@ -160,10 +160,10 @@ def test_jobs_that_are_cancelled_are_gone(desk: Desk) -> None:
     until(lambda: len(desk.rows("RUNNING")) == 2, 60)
     sweep.send_signal(signal.SIGINT)
     sweep.communicate(timeout=30)
-    code, _, err = desk.run("jobs", "--cancel")
+    code, _, err = desk.run("list", "jobs", "--cancel")
     assert code == 0 and "cancelled; 0 had finished" in err
     until(lambda: not desk.rows("RUNNING,PENDING"), 30)
-    code, _, err = desk.run("jobs")
+    code, _, err = desk.run("list", "jobs")
     assert code == 0 and "no jobs have been sent" in err
 
 

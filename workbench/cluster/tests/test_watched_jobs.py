@@ -380,13 +380,17 @@ def test_where_there_is_no_slurm(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     assert code == 2 and "--launcher and --on cannot be used together" in err
     code, _, err = cli("verify", "v0", "--on", "slurm", "--sanitize")
     assert code == 2 and "--sanitize does not run on a cluster" in err
-    code, _, err = cli("jobs", "nothing")
+    code, _, err = cli("list", "jobs", "nothing")
     assert code == 2 and "there are no jobs named nothing" in err and "None have been sent" in err
-    code, out, err = cli("jobs")
+    code, out, err = cli("list", "jobs")
     assert code == 0 and "no jobs have been sent" in err and not out
-    code, out, err = cli("jobs", "--format", "json")
+    code, out, err = cli("list", "jobs", "--format", "json")
     assert code == 0 and json.loads(out) == {"jobs": []} and "no jobs have been sent" in err
-    assert cli("jobs", "--format", "csv")[0] == cli("jobs", "--format", "markdown")[0] == 0
+    assert (
+        cli("list", "jobs", "--format", "csv")[0]
+        == cli("list", "jobs", "--format", "markdown")[0]
+        == 0
+    )
 
 
 @pytest.fixture

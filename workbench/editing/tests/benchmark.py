@@ -1,4 +1,4 @@
-"""How long an editor waits for `workbench lsp`: for the first hints, and for an edit's counters.
+"""How long an editor waits for `serve lsp`: for the first hints, and for an edit's counters.
 
     python -m workbench.editing.tests.benchmark [--rounds 5]
 

@@ -19,7 +19,7 @@ class Client:
     """An editor that keeps the answers it gets.
 
     Args:
-        process: ``workbench lsp``.
+        process: ``workbench serve lsp``.
         root: Its project, which recorded sessions do not name.
 
     Attributes:
@@ -153,8 +153,8 @@ def _cut(value: Any) -> Any:
 
 @asynccontextmanager
 async def connected(root: Path, wishes: object = None) -> AsyncIterator[Client]:
-    """A client of ``workbench lsp``, which has begun and ends in order."""
-    start = own_module("workbench.cli", "lsp", cwd=root)
+    """A client of ``workbench serve lsp``, which has begun and ends in order."""
+    start = own_module("workbench.cli", "serve", "lsp", cwd=root)
     process = await asyncio.create_subprocess_exec(
         *start.argv,
         cwd=start.cwd,

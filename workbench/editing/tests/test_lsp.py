@@ -1,4 +1,4 @@
-"""``workbench lsp``: what it says where it cannot serve."""
+"""``workbench serve lsp``: what it says where it cannot serve."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ from workbench.errors import MissingError
 def test_without_pygls_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.delitem(sys.modules, "workbench.editing.command", raising=False)
-    error = CliRunner().invoke(app, ["lsp"]).exception
+    error = CliRunner().invoke(app, ["serve", "lsp"]).exception
     assert isinstance(error, MissingError) and error.exit_code == 3
     assert "pip install '.[lsp]'" in error.hint

@@ -339,7 +339,7 @@ def with_workbench() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.skipif(version_of("nvim") < (0, 7), reason="there is no Neovim on this machine")
 def test_neovim_is_told(project: Path) -> None:
-    start = own_module("workbench.cli", "lsp")
+    start = own_module("workbench.cli", "serve", "lsp")
     script, out = REPO / "tests" / "data" / "editing" / "look.lua", project / "out"
     words = ["nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}"]
     env = {**start.env, "COMMAND": json.dumps(start.argv), "OUT": str(out)}

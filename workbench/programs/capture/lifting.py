@@ -95,7 +95,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
     if number > work.launches[-1]:
         raise UsageError(
             f"{work.name} was launched {several(work.launches[-1], 'time')}, and not {number}",
-            "Count its launches from 1: `--launch 1`.",
+            "Count its launches from 1: `KERNEL#1`.",
         )
     return Wanted(work=work, number=number, limit=limit)
 
@@ -160,7 +160,7 @@ def _refused(name: str, why: str) -> UsageError | KernelError:
             "Nothing was copied. Allow more (`--limit GiB`), or give the program less to do.",
         )
     return KernelError(
-        f"{name} is not lifted: {why}", "Nothing was kept. Another launch: `--launch N`."
+        f"{name} is not lifted: {why}", "Nothing was kept. Another launch: `KERNEL#N`."
     )
 
 
@@ -174,7 +174,7 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
     most = max(int(words[0]) for words in seen if words)
     return UsageError(
         f"{wanted.work.name} was launched {several(most, 'time')} in this run, never as requested",
-        "Run the program as it was captured, or capture it again; `--launch N` names a launch.",
+        "Run the program as it was captured, or capture it again; `KERNEL#N` names a launch.",
     )
 
 

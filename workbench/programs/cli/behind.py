@@ -18,7 +18,7 @@ run_timeout = click.option(
     help="End a run that takes longer (default: no limit).",
 )
 
-_BEFORE_DASHES = {"run": "v0", "capture": "before", "lift": "@before::softmax"}
+_BEFORE_DASHES = {"run": "v0", "capture": "before", "new": "--from-launch @before::softmax"}
 
 
 class Launching(Behind):

@@ -244,7 +244,7 @@ def buffer_uses(
             if not stored
             else "no right answer was recorded: the launch did not change memory, so a version "
             "that writes nothing would pass",
-            "Lift its first launch, or one with other data: --launch N.",
+            "Lift its first launch, or one with other data: `KERNEL#N`.",
         )
     return uses, notes
 

@@ -45,7 +45,7 @@ def lift_kernel(
     wanted = choose(survey, wish.kernel, wish.number, wish.limit)
     study = wish.study or study_name(wanted.work.name)
     check_study_name(study)
-    other = f"Nothing was run. Choose another name: `--as {study}_lifted`."
+    other = f"Nothing was run. Name it: `new {study}_lifted --from-launch …`."
     check_study_free(project, study, other)
 
     def make(place: Path) -> dict[str, str]:

@@ -205,7 +205,7 @@ def test_damage_is_told_with_what_to_do(tmp_path: Path, project: Project) -> Non
     (folder / "b0.before.zst").write_bytes((folder / "b1.before.zst").read_bytes())
     done = run("verify", "v0", "--engine", "emulator")
     assert done.exit_code == 5, done.output
-    assert "b0.before.zst" in done.output and "workbench lift" in done.output
+    assert "b0.before.zst" in done.output and "workbench new --from-launch" in done.output
     listed = run("list")  # looking at it reads none of it
     assert listed.exit_code == 0 and "v0" in listed.output
     for each in folder.iterdir():

@@ -1,4 +1,4 @@
-"""`workbench lift` around a program that stands in: what is kept, what is refused, what is left."""
+"""`new --from-launch` around a program that stands in: what is kept, refused and left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workbench.study.lifted import LiftedPointer, lifted_bytes, read_lifted, wri
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = (sys.executable, str(HERE / "fake_lifted.py"))
-LIFT = ("lift", "@before::gather", "--", *PROGRAM)
+LIFT = ("new", "--from-launch", "@before::gather", "--", *PROGRAM)
 
 
 @pytest.fixture
@@ -73,16 +73,21 @@ def test_a_launch_is_kept_with_all_that_it_reads(place: Path, cli: Cli) -> None:
     assert (folder / ".gitignore").read_text() == "*\n"
     assert [each.name for each in (place / "kernels").iterdir()] == ["gather"]
     code, _, said = cli(*LIFT)
-    assert code == 2 and "already exists" in said and "--as gather_lifted" in said
+    assert code == 2 and "already exists" in said and "`new gather_lifted --from-launch …`" in said
 
 
 def test_the_library_is_told_which_launch(place: Path, cli: Cli) -> None:
     assert cli(*LIFT)[0] == 0
     asked = place.parent / "asked"
     assert asked.read_text() == f"['{KERNEL}', '32 32 1 32 32 1 0', '0', '2'] 2147483648"
-    words = ("@before::gather#3", "--as", "b", "--limit", "0.5")
-    assert cli("lift", *words, "--", *PROGRAM)[0] == 0
+    words = ("b", "--from-launch", "@before::gather#3", "--limit", "0.5")
+    assert cli("new", *words, "--", *PROGRAM)[0] == 0
     assert asked.read_text() == f"['{KERNEL}', '', '2', '2'] 536870912"
+    old = "lift @before::gather --launch 3 --as c --limit 0.5 --"
+    code, _, said = cli(*old.split(), *PROGRAM)  # the spelling of the last release
+    assert code == 0 and said.startswith("note: `workbench lift` is `workbench new --from-launch`")
+    assert asked.read_text() == f"['{KERNEL}', '', '2', '2'] 536870912"
+    assert (place / "kernels" / "c" / "study.py").is_file()
 
 
 @pytest.mark.parametrize(
@@ -118,12 +123,14 @@ def test_what_cannot_be_kept_leaves_nothing(
         (("@none::gather",), "neither a capture"),
         (("@before::nccl",), "waits for the other ranks (NCCL)"),
         (("@before::gather", "--as", "../x"), "cannot be a study"),
+        (("@before::gather", "a/v1"), "makes a study of one launch"),
+        (("@before::gather", "--flags=-O3"), "makes a study of one launch"),
     ],
 )
 def test_what_cannot_be_meant_runs_nothing(
     place: Path, cli: Cli, words: tuple[str, ...], said: str
 ) -> None:
-    code, _, told = cli("lift", *words, "--", *PROGRAM)
+    code, _, told = cli("new", "--from-launch", *words, "--", *PROGRAM)
     assert code == 2 and said in told, told
     assert not (place.parent / "asked").exists() and list((place / "kernels").iterdir()) == []
 

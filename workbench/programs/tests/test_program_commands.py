@@ -130,9 +130,9 @@ def test_closer_is_the_heaviest_kernel_that_has_counters(cli: Cli) -> None:
 def test_a_program_that_does_not_stand_behind_the_dashes(words: tuple[str, ...], cli: Cli) -> None:
     code, _, error = cli("capture", "before", *words)
     assert code == 2 and "behind --, as in `workbench capture before -- python bench.py`" in error
-    code, _, error = cli("lift", "@before::softmax", *words)
-    assert code == 2 and "`workbench lift @before::softmax -- python bench.py`" in error
-    assert "no command to run was given" in cli("lift", "@before::softmax")[2]
+    _, _, error = cli("new", "--from-launch", "@before::softmax")
+    assert "no command to run was given" in error
+    assert "`workbench new --from-launch @before::softmax -- python bench.py`" in error
 
 
 @pytest.mark.parametrize(

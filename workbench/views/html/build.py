@@ -51,9 +51,11 @@ from workbench.views.html.page import (
 from workbench.views.html.page import CapturedProgram as CapturedProgram
 from workbench.views.html.page import ReportFile as ReportFile
 from workbench.views.html.site import (
+    CHANGED,
     MANIFEST,
     KeptStudy,
     Site,
+    Writing,
     beside_twin,
     code_stamp,
     copy_assets,
@@ -167,9 +169,8 @@ def build_report(
     studies: tuple[str, ...] = (),
     reports: tuple[ReportFile, ...] = (),
     programs: tuple[CapturedProgram, ...] = (),
-    force: bool = False,
-    first: Collection[str] = (),
     store: Store | None = None,
+    how: Writing = CHANGED,
 ) -> BuiltReport:
     """Write or update the site in `out`, in the language that is spoken.
 
@@ -184,9 +185,8 @@ def build_report(
         reports: Report files; one that is unchanged is not read again. Two of them get a
             page that compares the second with the first.
         programs: Captured programs; two of them are compared, kernel by kernel.
-        force: Render every page, changed or not.
-        first: Pages that are written before the others, by their paths below `out`.
         store: The project's, where it remembers profiles; None: a new one.
+        how: How pages are written.
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
@@ -196,7 +196,7 @@ def build_report(
     stamp = f"{code_stamp()} {current()}"
     damaged: dict[Path, DataError] = {}
     ladders = _Ladders()
-    with Site(out, force=force, first=first) as site:
+    with Site(out, how) as site:
         copy_assets(site)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
@@ -239,23 +239,24 @@ _BELOW = "zh"
 def build_in(
     out: Path,
     languages: Sequence[str],
-    first_pages: Collection[str],
-    write: Callable[[Path, Collection[str]], BuiltReport],
+    how: Writing,
+    write: Callable[..., BuiltReport],
 ) -> BuiltReport:
     """Write a report in the languages that are asked for, a site each with its own manifest.
 
     `languages` are one or two; none: those that the report has, or the one that is spoken. `write`
-    writes the pages of one language, `first_pages` (paths below `out`) before the others.
-    Returns what was done in all; paths and remarks are those of the first language.
+    writes the pages of one language. Returns what was done in all; paths and remarks are those of
+    the first language.
     """
     below = out / _BELOW
     had = (below / MANIFEST).exists()
     first, *second = languages or (("en", _BELOW) if had else (current(),))
     with using(first), beside_twin(f"{_BELOW}/" if second else ""):
-        done = write(out, first_pages)
+        done = write(out, how=how)
     for language in second:
         with using(language), beside_twin("../"):
-            other = write(below, [page.removeprefix(f"{_BELOW}/") for page in first_pages])
+            first_pages = [page.removeprefix(f"{_BELOW}/") for page in how.first]
+            other = write(below, how=how._replace(first=first_pages))
         done = replace(done, pages=done.pages.plus(other.pages))
     if had and not second:
         with Site(below) as site:

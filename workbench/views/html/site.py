@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -65,10 +66,22 @@ class _Manifest(Record, frozen=True):
     ended: bool = True  # False: of a run that was killed
 
 
-class Writing:
-    """How many pages this process has written of those that it has planned."""
+class Writing(NamedTuple):
+    """How pages are written.
 
-    done = planned = 0
+    Attributes:
+        force: No page counts as up to date.
+        first: Pages that are written before the others, by their paths below the folder.
+        tell: Hears how many pages are written, and of how many.
+    """
+
+    force: bool = False
+    first: Collection[str] = ()
+    tell: Callable[[int, int], None] | None = None
+
+
+#: Only pages that have changed.
+CHANGED = Writing()
 
 
 class Site:
@@ -76,16 +89,15 @@ class Site:
 
     Entering takes the folder (refusing one that is not ours) and its lock; leaving
     writes the manifest, also after an error, so that finished pages count as done.
-    With `force` no page counts as up to date; pages of `first` are written before the others.
 
     Raises:
         UsageError: the folder is not empty and not a report.
         MissingError: the folder cannot be written, or another writer is at work.
     """
 
-    def __init__(self, out: Path, *, force: bool = False, first: Collection[str] = ()) -> None:
+    def __init__(self, out: Path, how: Writing = CHANGED) -> None:
         self.out = out
-        self._force, self._first = force, first
+        self._how = how
         self._manifest = _Manifest()
         self._pages: dict[str, KeptPage] = {}
         self._assets: dict[str, str] = {}
@@ -208,20 +220,19 @@ class Site:
         seen: set[str] = set()
         first: list[list[Page]] = []
         groups: list[list[Page]] = []
-        unchanged = 0
-        Writing.done = Writing.planned = 0
+        unchanged = written = 0
         for page in pages:
             seen.add(page.path)
             if self.current(page) is not None:
                 unchanged += 1
-            elif page.path in self._first:
+            elif page.path in self._how.first:
                 first.append([page])
             elif groups and page.group and groups[-1][0].group == page.group:
                 groups[-1].append(page)
             else:
                 groups.append([page])
         groups = [*first, *groups]
-        Writing.planned = sum(map(len, groups))
+        planned = sum(map(len, groups))
         self._intend(page for group in groups for page in group)
         if groups:
             from workbench.views.html.pool import rendered  # processes: slow to load
@@ -229,14 +240,16 @@ class Site:
             for path, kept in done:
                 self._forget_beside(path, kept)
                 self._pages[path] = kept
-                Writing.done += 1
+                written += 1
+            if self._how.tell is not None:
+                self._how.tell(written, planned)
             if time.monotonic() > self._saved + _SAVE_EVERY_S:
                 self._save(ended=False)
         self._owned = None
         gone = [p for p, kept in self._pages.items() if kept.owner in owned and p not in seen]
         for path in gone:
             self._remove(path)
-        return PageCount(written=Writing.done, unchanged=unchanged, removed=len(gone))
+        return PageCount(written=written, unchanged=unchanged, removed=len(gone))
 
     def _intend(self, pages: Iterable[Page]) -> None:
         """Note what is going to be written, by a key that no page has."""
@@ -254,7 +267,7 @@ class Site:
         A page without a key was being written when a run was killed.
         """
         kept = self._pages.get(page.path)
-        if self._force or kept is None or not kept.key or not self._whole(page.path):
+        if self._how.force or kept is None or not kept.key or not self._whole(page.path):
             return None
         return kept if kept.key == page.key else None
 
@@ -286,7 +299,7 @@ class Site:
     def whole(self, owner: str) -> bool:
         """True if every page of `owner` is there as a complete run wrote it."""
         own = self.pages(owner).items()
-        return not self._force and all(kept.key and self._whole(path) for path, kept in own)
+        return not self._how.force and all(kept.key and self._whole(path) for path, kept in own)
 
     def asset(self, name: str, key: str, read: Callable[[], bytes]) -> None:
         """Put one shared asset under ``assets/`` unless that content already exists."""

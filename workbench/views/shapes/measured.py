@@ -1,4 +1,4 @@
-"""``verify``, ``time`` and ``jobs``: what was run, and what came of it."""
+"""``verify``, ``time`` and ``list jobs``: what was run, and what came of it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Literal
 
@@ -27,6 +27,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._open = False
+        self._far = ""
         self._bar: tuple[ProgressBar, TaskID] | None = None
 
     def say(self, line: str) -> None:
@@ -59,8 +60,8 @@ class Progress:
             self._open = True
 
     @contextlib.contextmanager
-    def slowly(self, what: str, far: Callable[[], str] = str) -> Iterator[None]:
-        """Say after a second what is being done, for how long, and how `far`; on a terminal."""
+    def slowly(self, what: str) -> Iterator[None]:
+        """Say after a second what is being done, for how long, and how far; on a terminal."""
         seconds = 0
 
         def tell(*_: object) -> None:
@@ -68,7 +69,7 @@ class Progress:
             seconds += 1
             # It may come while the stream is being written to, and is not worth a failure.
             with contextlib.suppress(RuntimeError, OSError, ValueError):
-                self.doing(f"{told(what)} … {seconds} s{far()}")
+                self.doing(f"{told(what)} … {seconds} s{self._far}")
 
         # No thread: what forks (pages are written by processes) must not have one.
         alone = not hasattr(signal, "setitimer") or current_thread() is not main_thread()
@@ -83,6 +84,10 @@ class Progress:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, before)
             self.clear()
+
+    def count(self, done: int, planned: int) -> None:
+        """How far is what is done `slowly`."""
+        self._far = f", {done}/{planned}"
 
     @contextlib.contextmanager
     def counting(self, total: int) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""``workbench plot``: the pages' figures as files."""
+"""``workbench export figure``: the pages' figures as files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
     monkeypatch.chdir(REPO)
     targets = TARGETS.get(kind, ("sgemm",))
     out = tmp_path / "x.svg"
-    done = CliRunner().invoke(app, ["plot", kind, *targets, "--out", str(out)])
+    done = CliRunner().invoke(app, ["export", "figure", kind, *targets, "--out", str(out)])
     assert (done.exit_code, done.output) == (0, f"{out}\n"), done.output
     text = out.read_text(encoding="utf-8")
     figure = figure_of(CoreSession(REPO), kind, targets, Selection())
@@ -49,12 +49,12 @@ def test_what_it_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.chdir(REPO)
     for words in (["step", "v2"], ["ladder", "sgemm", "conv2d"], ["ladder", "--out", "x.gif"]):
         with pytest.raises(UsageError):
-            CliRunner().invoke(app, ["plot", *words], catch_exceptions=False)
+            CliRunner().invoke(app, ["export", "figure", *words], catch_exceptions=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingError) as error:
         CliRunner().invoke(
             app,
-            ["plot", "ladder", "sgemm", "--out", str(tmp_path / "x.svg")],
+            ["export", "figure", "ladder", "sgemm", "--out", str(tmp_path / "x.svg")],
             catch_exceptions=False,
         )
     assert "pip install" in error.value.hint and not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""``workbench publish``: a ladder's table and chart in a README, rewritten in place."""
+"""``workbench export readme``: a ladder's table and chart in a README, rewritten in place."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Write STUDY's table of versions, times and speeds into a README, between two markers.
 
-    The markers are the lines `<!-- workbench publish STUDY -->` and `<!-- end of STUDY -->`;
+    The markers are the lines `<!-- workbench export readme STUDY -->` and `<!-- end of STUDY -->`;
     what stands between them is replaced, nothing else.
     """
     if chart is not None and chart.suffix not in FORMATS:
@@ -92,7 +92,7 @@ def command(
 
 def markers(study: str) -> tuple[str, str]:
     """The lines between which the block of a study stands; Markdown shows neither."""
-    return f"<!-- workbench publish {study} -->", f"<!-- end of {study} -->"
+    return f"<!-- workbench export readme {study} -->", f"<!-- end of {study} -->"
 
 
 def _placed(text: str, study: str, block: str, name: str) -> str:
@@ -101,6 +101,7 @@ def _placed(text: str, study: str, block: str, name: str) -> str:
     Raises UsageError: the two markers are not there, once each and in order.
     """
     begin, end = markers(study)
+    text = text.replace(f"<!-- workbench publish {study} -->", begin)  # of the last release
     first, last = text.find(begin), text.find(end)
     if not (0 <= first < last) or text.count(begin) > 1 or text.count(end) > 1:
         raise UsageError(
@@ -143,7 +144,7 @@ def _ladder_block(found: StudyList, chart: str, where: Callable[[str], str]) -> 
         problem=inline(found.problem),
         device=inline(found.device),
         days=span(days[0], days[-1]),
-        command=f"`workbench publish {found.study.name}`",
+        command=f"`workbench export readme {found.study.name}`",
     )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return "\n\n".join([*([picture] if chart else []), table, told]) + "\n"

@@ -1,4 +1,4 @@
-"""``workbench plot``: a figure of the report as a picture file."""
+"""``workbench export figure``: a figure of the report as a picture file."""
 
 from __future__ import annotations
 

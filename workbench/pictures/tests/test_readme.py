@@ -1,4 +1,4 @@
-"""``workbench publish``: a block of a README, and nothing besides."""
+"""``workbench export readme``: a block of a README, and nothing besides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from tests.factories import make_project
 from workbench.cli import app
 from workbench.errors import MissingError, UsageError
-from workbench.pictures.publish import markers
+from workbench.pictures.readme import markers
 
 BEGIN, END = markers("demo")
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["publish", *arguments], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["export", "readme", *arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -48,10 +48,12 @@ def test_the_block_is_rewritten_in_place_and_only_where_it_changed(project: Path
 
 def test_the_chart_stands_beside_and_is_named_from_where_the_file_is(project: Path) -> None:
     (project / "docs").mkdir()
-    (project / "docs" / "page.md").write_text(f"{BEGIN}\n{END}\n")
+    old = "<!-- workbench publish demo -->"  # of the last release
+    (project / "docs" / "page.md").write_text(f"{old}\n{END}\n")
     assert run("demo", "--in", "docs/page.md", "--chart", "pictures/demo.svg")
-    assert "](../pictures/demo.svg)" in (project / "docs" / "page.md").read_text()
-    assert "(../kernels/demo/v3" in (project / "docs" / "page.md").read_text()
+    text = (project / "docs" / "page.md").read_text()
+    assert text.startswith(BEGIN) and old not in text
+    assert "](../pictures/demo.svg)" in text and "(../kernels/demo/v3" in text
     assert (project / "pictures" / "demo.svg").read_text().startswith("<svg")
 
 
