@@ -513,9 +513,8 @@ MAY_START: Mapping[str, str] = {
     "workbench.agents.server": "a command of ours, a call of a client each",
     "workbench.revisions": "git",
     "workbench.programs.capture.taking": "`build` of the user's own settings",
-    "workbench.compile.host": "a C compiler",
     "workbench.cluster.slurm": "Slurm's commands",
-    "workbench.compile.compilers": "nvcc, and the children of the other compilers",
+    "workbench.compile.compilers": "nvcc, C compilers, and the children of the others",
     "workbench.editing.server": "a trial of a saved version",
     "workbench.engines.host.doctor": "what a tool says of its version",
     "workbench.engines.host.presence": "nvidia-smi",
@@ -523,7 +522,6 @@ MAY_START: Mapping[str, str] = {
     "workbench.ncurep.child": "the reader of reports",
     "workbench.processes.ending": "the guard",
     "workbench.programs.standin.callsites": "addr2line",
-    "workbench.programs.standin.running": "nvcc, for a program",
     "workbench.processes.starting": "programs that answer and end, for those above",
 }
 #: The only module that knows how an interpreter is started, and the one that says `git`.

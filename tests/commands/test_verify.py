@@ -118,6 +118,14 @@ def test_without_a_gpu_it_says_what_lacks_and_what_works(cli: Cli) -> None:
     assert "show, diff, list and report work" in err
 
 
+def test_without_the_feature_gate_also_is_wrong_usage(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.commands.verify.FEATURES", ())
+    code, out, err = cli("verify", "v1", "--also", "junit=-")
+    assert (code, out) == (2, "") and "no feature for gates" in err and "Leave it out" in err
+
+
 @pytest.mark.usefixtures("no_gpu")
 def test_without_the_sanitizer_nothing_is_begun(cli: Cli) -> None:
     code, _, err = cli("verify", "v0", "--sanitize", *THERE)

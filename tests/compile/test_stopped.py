@@ -81,6 +81,7 @@ def test_a_compiler_that_takes_too_much_memory_is_told(
         "k.cu(1): catastrophic error: out of memory",
         "LLVM ERROR: out of memory\nAllocation failed",
         "terminate called after throwing an instance of 'std::bad_alloc'",
+        "cc1plus: out of memory allocating 6000 bytes after a total of 431034368 bytes",
         "ptxas fatal   : Memory allocation failure",
         "Traceback (most recent call last):\nMemoryError",
     ],

@@ -13,7 +13,7 @@ from workbench.commands.options import (
     named_options,
     shared_run_options,
 )
-from workbench.errors import InconclusiveError
+from workbench.errors import InconclusiveError, UsageError
 from workbench.features import FEATURES
 from workbench.measure.sanitizer import TOOLS
 from workbench.session.api import CoreSession
@@ -64,6 +64,12 @@ def command(
     code is 4 if a result is wrong or compute-sanitizer finds something, and 6 if the emulator
     cannot run it.
     """
+    gate = next((each for each in FEATURES if also and each.gates), None)
+    if also and not gate:
+        raise UsageError(
+            "--also writes gates, and this workbench has no feature for gates",
+            "Leave it out, or install workbench with all of its features.",
+        )
     progress = Progress()
     run = replace(run, instruction_limit=limit)
     found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
@@ -77,9 +83,8 @@ def command(
         findings = found.findings or ()
         sheet = verify_sheet(found.study.name, found.seed, rows, findings, tools, found.texts)
         print_sheet(sheet, format_)
-    for feature in FEATURES if also else ():
-        if feature.gates:
-            feature.load(feature.gates).write_verdicts(found, also)
+    if gate:
+        gate.load(gate.gates).write_verdicts(found, also)
     if found.fault:
         raise found.fault
 

@@ -104,17 +104,14 @@ def wheel_nvcc() -> Path | None:
 
 @functools.lru_cache(maxsize=4)
 def _nvcc_version(nvcc: Path) -> str:
+    hint = "Repair or remove that CUDA toolkit."
     try:
         done = answered(str(nvcc), "--version", timeout_s=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MissingError(
-            f"{nvcc} does not run: {error}", "Repair or remove that CUDA toolkit."
-        ) from error
+        raise MissingError(f"{nvcc} does not run: {error}", hint) from error
     match = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout)
     if match is None:
-        raise MissingError(
-            f"{nvcc} does not print its version", "Repair or remove that CUDA toolkit."
-        )
+        raise MissingError(f"{nvcc} does not print its version", hint)
     return match[1]
 
 
@@ -133,7 +130,7 @@ class StoppedError(Exception):
 _NO_MEMORY = re.compile(
     r"catastrophic error: out of memory|^LLVM ERROR: out of memory|^MemoryError\b"
     r"|^terminate called after throwing an instance of 'std::bad_alloc'"
-    r"|^ptxas(?:-\w+)? fatal *: .*[Mm]emory|^virtual memory exhausted",
+    r"|^ptxas(?:-\w+)? fatal *: .*[Mm]emory|^virtual memory exhausted|^cc1plus: out of memory",
     re.MULTILINE,
 )
 
@@ -145,14 +142,17 @@ def _check_memory(said: str) -> None:
         raise StoppedError(took, f"A template or array that grows without end does. {hint}")
 
 
-def _run(
+def run_compiler(
     argv: list[str],
     folder: Path,
-    env: dict[str, str],
     limit: Deadline,
+    env: dict[str, str] | None = None,
     text: str = "",
     reach: tuple[str, ...] | None = None,
 ) -> subprocess.CompletedProcess[str]:
+    """Run a compiler, and end it with its children; StoppedError: it takes more than it may."""
+    if env is None:  # temporary files go where they are removed with all else
+        env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
     with guarded() as guard:
 
         def start() -> subprocess.Popen[str]:
@@ -255,7 +255,7 @@ class Nvcc:
 
     def architectures(self) -> list[str]:
         """The real architectures that it compiles for, like ``sm_90``."""
-        done = _run([str(self.path), "--list-gpu-code"], NEUTRAL, environment(), Deadline())
+        done = run_compiler([str(self.path), "--list-gpu-code"], NEUTRAL, Deadline(), environment())
         return re.findall(r"^sm_\w+$", done.stdout, re.MULTILINE)
 
     def compile(
@@ -267,11 +267,9 @@ class Nvcc:
         limit: Deadline = Deadline(),  # noqa: B008 - frozen
     ) -> Output:
         """Compile `source` (relative to `folder`) to PTX, make that neutral, assemble it."""
-        # nvcc's own temporary files go where they are removed with all else.
-        env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
         base = [str(self.path), f"-arch={arch}", *flags]
         words = [*base, "-ptx", "-o", "out.ptx", source]
-        first = _run(words, folder, env, limit, reach=self._reach)
+        first = run_compiler(words, folder, limit, reach=self._reach)
         log = first.stderr + first.stdout
         if first.returncode != 0:
             return Output(log=clean(log, folder), failed=True)
@@ -289,8 +287,7 @@ class Nvcc:
     def _assemble(
         folder: Path, ptx: str, base: list[str], limit: Deadline, log: str = ""
     ) -> Output:
-        env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
-        done = _run([*base, "-cubin", "-o", "out.cubin", "out.ptx"], folder, env, limit)
+        done = run_compiler([*base, "-cubin", "-o", "out.cubin", "out.ptx"], folder, limit)
         log = clean(log + done.stderr + done.stdout, folder)
         if done.returncode != 0:
             return Output(log=log, failed=True)
@@ -421,7 +418,7 @@ def ask(
     time or memory than it may.
     """
     start = own_module(module, cwd=folder, env=env)
-    done = _run(start.argv, start.cwd, start.env, limit, json.dumps(request))
+    done = run_compiler(start.argv, start.cwd, limit, start.env, json.dumps(request))
     with contextlib.suppress(json.JSONDecodeError):
         answer = json.loads(done.stdout)
         if isinstance(answer, dict):

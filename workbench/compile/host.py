@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from workbench.disk.limits import memory
+from workbench.compile.compilers import StoppedError, run_compiler
 from workbench.disk.writing import private_folder
 from workbench.errors import MissingError, WorkbenchError
-from workbench.processes.starting import answered, limited
+from workbench.processes.bounds import Deadline
 
 _TIMEOUT_S = 300.0
 
@@ -29,15 +28,12 @@ def built(
         out = Path(holder) / "library.so"
         argv = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(out), *options]
         try:
-            words = limited(argv, memory())
-            done = answered(*words, timeout_s=_TIMEOUT_S, folder=Path(holder))
-        except subprocess.TimeoutExpired as error:
+            done = run_compiler(argv, Path(holder), Deadline(_TIMEOUT_S))
+        except StoppedError as error:
             raise MissingError(
-                f"{compiler} did not build {source.name} within {_TIMEOUT_S:g} s",
+                f"{compiler} did not build {source.name}: it {error.took}",
                 "Try again when this machine is less busy.",
             ) from error
-        except OSError as error:
-            raise MissingError(f"{compiler} does not run: {error}", "Repair it.") from error
         if done.returncode or not out.is_file():
             said = "\n  ".join(done.stderr.strip().splitlines()[:6])
             kind, hint = failed

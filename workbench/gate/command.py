@@ -201,7 +201,7 @@ def command(
 
 def write_verdicts(found: Verified, also: tuple[str, ...]) -> None:
     """Write the results of `verify` in the formats that ``FORMAT=FILE`` names."""
-    _write_also(gates.Past(gates=tuple(gates.gates_of_verified(found))), map(_target, also))
+    _write_also(gates.of_verified(found), map(_target, also))
 
 
 def _write_also(past: Past, files: Iterable[tuple[str, Path]]) -> None:
@@ -245,7 +245,7 @@ def _text(past: Past, kind: str) -> str:
         steps = [step_markdown(*each, explain(*each)) for each in past.counted]
         return check.gates_markdown(past.gates, steps, _head(past))
     if kind == "junit":
-        return check.junit(past.gates)
+        return check.junit(past.gates, past.command)
     return check.github(past.gates, _below_workspace())
 
 

@@ -98,6 +98,7 @@ class Past(Record, frozen=True):
     gates: tuple[Gate, ...]
     turns: tuple[Turns, ...] = ()
     counted: tuple[BothCounted, ...] = ()
+    command: str = "check"
 
 
 # --- what is recorded ------------------------------------------------------------------------
@@ -452,7 +453,7 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
     return [_gate(version, "pass", word.format(before=before.label, names=names))]
 
 
-def gates_of_verified(found: VerifiedVersions) -> list[Gate]:
+def of_verified(found: VerifiedVersions) -> Past:
     """The gates of what `verify` found, one of each version on each problem."""
     gates = _unread(found.study, found.broken, "fail")
     for (version, problem), judged in found.pairs:
@@ -460,7 +461,7 @@ def gates_of_verified(found: VerifiedVersions) -> list[Gate]:
         error = judged.error
         own = gates_of(version, error, Rules()) if error else [_gate(version, "pass", text)]
         gates += [replace(each, kind="result", name=problem.name) for each in own]
-    return gates
+    return Past(gates=tuple(gates), command="verify")
 
 
 def wrong(version: Version, outcome: Verified) -> list[Gate]:

@@ -72,16 +72,15 @@ def _measured(turns: Turns) -> MeasuredTurns:
     return shaped(turns, MeasuredTurns, silence=turns.silence or None, old_s=old, new_s=new)
 
 
-def junit(gates: Sequence[Gate]) -> str:
+def junit(gates: Sequence[Gate], command: str = "check") -> str:
     """JUnit XML: a test suite per version; what could not be judged counts as skipped."""
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testsuites name="workbench check">']
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="workbench {command}">']
     for version in dict.fromkeys(gate.version for gate in gates):
         own = [gate for gate in gates if gate.version == version]
-        failed = sum(gate.status == "fail" for gate in own)
-        skipped = sum(gate.status == "inconclusive" for gate in own)
+        tally = Counter[str](gate.status for gate in own)
         lines.append(
             f"  <testsuite name={_attribute(version)} "
-            f'tests="{len(own)}" failures="{failed}" skipped="{skipped}">'
+            f'tests="{len(own)}" failures="{tally["fail"]}" skipped="{tally["inconclusive"]}">'
         )
         for gate in own:
             name = _attribute(f"{gate.kind}: {gate.name}")

@@ -68,4 +68,8 @@ def _view(session: CoreSession, kind: Kind, targets: tuple[str, ...], selection:
         raise UsageError(f"{kind} is of one study", hint)
     study, selection = apart("".join(targets), selection)
     name = study or selection.study
-    return ladder_view(session.ladder(name, selection.problem, selection.device))
+    ladder = session.ladder(name, selection.problem, selection.device)
+    if not any(rung.profile or rung.timing for rung in ladder.order):
+        hint = "`workbench time` and `workbench profile` record what is drawn."
+        raise UsageError(f"nothing is recorded of {ladder.name}", hint)
+    return ladder_view(ladder)

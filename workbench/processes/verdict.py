@@ -30,6 +30,7 @@ def awaited(work: Callable[[], int]) -> int | None:
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         os.write(theirs, bytes([code]))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a study's thread may still raise it
         return code
     os.close(theirs)
     while not (state := os.waitpid(child, os.WNOHANG))[0]:

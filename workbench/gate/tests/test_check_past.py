@@ -202,13 +202,20 @@ def test_a_library_is_looked_at_and_a_version_does_not_become_one(
     assert code == 0 and "double/library" in out and "right on n1000, n7" in out
 
 
-@pytest.mark.parametrize("line", ["os._exit(0)", "atexit.register(os._exit, 0)"])
+#: Interrupts Python's own end, which waits for the thread.
+LATE = "lambda: (threading.main_thread().join(), _thread.interrupt_main())"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os._exit(0)", "atexit.register(os._exit, 0)", f"threading.Thread(target={LATE}).start()"],
+)
 def test_a_study_cannot_end_the_process_as_a_pass(committed: Project, line: str) -> None:
     study = committed.kernels / "double" / "study.py"
-    study.write_text(f"import atexit, os; {line}\n{study.read_text()}")
+    study.write_text(f"import atexit, os, threading, _thread; {line}\n{study.read_text()}")
     words = (sys.executable, "-m", "workbench", "verify", "v0", *THERE)
     done = subprocess.run(words, cwd=committed.root, capture_output=True, text=True, check=False)
-    assert done.returncode not in (0, 70)
+    assert done.returncode not in (0, 70) and "Traceback" not in done.stderr
     assert ("the process ended without a verdict" in done.stderr) is (line == "os._exit(0)")
 
 

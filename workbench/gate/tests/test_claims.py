@@ -210,6 +210,7 @@ def test_verify_writes_its_results_as_gates(
     )
     assert 'file="kernels/scale_add/h.cuh" line="3"' in out.read_text()
     assert out.read_text().count("<testcase") == 3
+    assert '<testsuites name="workbench verify">' in out.read_text()
     told = capsys.readouterr().out
     assert "::error file=kernels/scale_add/h.cuh,line=3,title=scale_add/v1" in told
     assert "::error file=kernels/scale_add/v9_x.cu,line=2,title=scale_add/v9" in told

@@ -45,6 +45,16 @@ def test_a_card_is_a_picture_of_one_size(targets: tuple[str, ...]) -> None:
     assert drawn(card, "png")[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(4, "big")
 
 
+@pytest.mark.parametrize("kind", ["ladder", "card", "sweep", "roofline"])
+def test_a_study_without_records_has_no_figure(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    CliRunner().invoke(app, ["init", "--study", "double"], catch_exceptions=False)
+    with pytest.raises(UsageError, match="nothing is recorded of double"):
+        CliRunner().invoke(app, ["plot", kind, "double"], catch_exceptions=False)
+
+
 def test_what_it_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(REPO)
     for words in (["step", "v2"], ["ladder", "sgemm", "conv2d"], ["ladder", "--out", "x.gif"]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -18,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from workbench.compile.compilers import find_nvcc, wheel_nvcc
+from workbench.compile.compilers import StoppedError, find_nvcc, run_compiler, wheel_nvcc
 from workbench.disk.writing import private_folder
 from workbench.engines import Say
 from workbench.engines.emulated.chips import ShownChip, chip, chips
 from workbench.engines.host.process import Ended, Input, run_foreground
 from workbench.errors import KernelError, MissingError, UsageError
 from workbench.model import Notice, Record
-from workbench.processes.starting import answered
+from workbench.processes.bounds import Deadline
+from workbench.processes.starting import environment
 from workbench.programs.capture.counted import CountedRun
 from workbench.programs.capture.records import ProgramFault
 from workbench.programs.standin import library
@@ -41,8 +41,8 @@ from workbench.study.lifted import RecordedLaunch
 _PLAIN = re.compile(r"[\w./+@:,=%~^ -]+")
 #: Environment variable with the socket of this run.
 SOCKET = "WORKBENCH_STANDIN"
-#: Seconds that a compilation may take, and lines of output that are kept.
-_COMPILE_S, _TAIL = 600, 40
+#: Lines of output that are kept.
+_TAIL = 40
 CHECKS = ("bounds", "alignment", "uninitialized reads", "races", "barriers", "asynchronous copies")
 #: Those that `--no-check` leaves.
 UNCHECKED = CHECKS[:2]
@@ -143,7 +143,8 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
             flags = compile_flags(shown, program.flags)
             say(f"compiling {program.source.name}")
             target = Path(holder) / program.source.stem
-            compile_program(program.source, target, flags, libraries, program.folder)
+            limit = Deadline(max(Deadline().seconds, program.timeout_s or 0))
+            compile_program(program.source, target, flags, libraries, program.folder, limit)
             command = (str(target), *program.arguments)
         state = RunState(
             chip=shown,
@@ -192,14 +193,19 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
 
 
 def compile_program(
-    source: Path, target: Path, flags: Sequence[str], libraries: Path, folder: Path
+    source: Path,
+    target: Path,
+    flags: Sequence[str],
+    libraries: Path,
+    folder: Path,
+    limit: Deadline,
 ) -> None:
     """Compile a source to a program, in the folder that its flags may name others from.
 
     Raises:
         UsageError: its path has characters that a shell would act upon.
         MissingError: there is no nvcc.
-        KernelError: it does not compile.
+        KernelError: it does not compile, or needs more time or memory than it may take.
     """
     nvcc = find_nvcc() or wheel_nvcc()
     if nvcc is None:
@@ -217,9 +223,10 @@ def compile_program(
             f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
         )
     try:
-        done = answered(*words, timeout_s=_COMPILE_S, folder=folder)
-    except subprocess.TimeoutExpired as error:
-        raise KernelError(f"{source} was not compiled within {_COMPILE_S} s", "") from error
+        env = {**environment(), "TMPDIR": str(target.parent), "LC_ALL": "C"}
+        done = run_compiler(words, folder, limit, env)
+    except StoppedError as error:
+        raise KernelError(f"{source} does not compile: it {error.took}", error.hint) from None
     if done.returncode:
         said = (done.stderr + done.stdout).strip()
         raise KernelError(

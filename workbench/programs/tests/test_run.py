@@ -230,6 +230,7 @@ def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
         (("v0", "v1", "--", "true"), 2, "one name and one source at most"),
         (("--", "./nothing"), 3, "cannot be started"),
         (("broken.cu",), 4, "does not compile"),
+        (("bomb.cu",), 4, "needs more memory than the 60 MiB that a compiler may take"),
         (("$(id).cu",), 2, "a character that nvcc's shell would act upon"),
     ],
 )
@@ -243,6 +244,10 @@ def test_what_is_wrong_is_told(
 ) -> None:
     for name in ("broken.cu", "$(id).cu"):
         (tmp_path / name).write_text("int main() { return x; }\n")
+    macros = [f"#define M{each + 1} M{each}+M{each}\n" for each in range(40)]
+    (tmp_path / "bomb.cu").write_text("#define M0 1\n" + "".join(macros) + "int main() { M40; }\n")
+    if words == ("bomb.cu",):
+        monkeypatch.setenv("WORKBENCH_MEMORY_MIB", "60")
     monkeypatch.chdir(tmp_path)
     ended, out, err = cli("run", *words)
     assert ended == code and told in out + err
