@@ -85,6 +85,13 @@ def ran(text: str) -> list[Ran]:
         # Rounds of one job in other numbers and shapes; arguments of which one side has the first
         ("a 64 1, b 999 2, b 500 3, 5× b 90 2.6", "a 64 1, b 800 6, 3× b 60 7", 19 / 28),
         ("read 9 2.25, read 9 2.31, read 9 2.28", "read 9 2.06", 2.25 / 2.06),
+        # As many, renamed, in other grids; nothing says that one launch does what another does
+        ("6× a 8 1.5, b 8 3", "6× a_quick 16 2.5, b_quick 16 2", 12 / 17),
+        ("b 8 0.5, 2× a 8 1", "b_quick 16 0.7, 2× a_quick 16 0.7", 2.5 / 2.1),
+        ("4× layer 64 1", "2× layer_quick 128 1.2", 4 / 2.4),
+        ("2× a 16 1, b 9 1", "a 8 1.2, b 9 1", 3 / 2.2),
+        ("a 64 1, a 8 1", "a 128 1", 2 / 1),
+        ("a 9 3, 2× b 9 1", "6× c 9 0.2, 2× d 40 3", 5 / 7.2),
     ],
 )
 def test_the_headline_is_the_sum_of_all_that_was_launched(old: str, new: str, speed: float) -> None:

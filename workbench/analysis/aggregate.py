@@ -260,8 +260,8 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
        are much alike: the most alike first. Then one name in one configuration.
     4. Where as many are left on both sides, between the same two kernels or in all: in order, if
-       they have one shape or no time; else what takes longest on either side, if both are among
-       them. The rest was added or removed.
+       they have one shape, or no time, or each was merged of as many; else what takes longest on
+       either side, if both are among them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -338,12 +338,15 @@ class _Matching:
     def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
         """Match the launches of one gap on both sides, if equally many.
 
-        In order where they have one shape, or no time; else those that take longest of all.
+        In order where they have one shape, or no time, or are of as many samples each; else those
+        that take longest of all.
         """
         (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
         for left, right in gaps:
             pairs = list(zip(left, right, strict=False))
             alike = all(self.old[a].config == self.new[b].config for a, b in pairs)
+            often = [(self.old[a].samples, self.new[b].samples) for a, b in pairs]
+            alike = alike or (max(often, default=(1, 1)) > (1, 1) and all(a == b for a, b in often))
             if timed and too and not alike:
                 pairs = [(before.index(max(before)), after.index(max(after)))]
             for a, b in pairs if len(left) == len(right) else ():

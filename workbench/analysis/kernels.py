@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from workbench.analysis.aggregate import How, kernel_seconds, seconds_of
-from workbench.analysis.launches import SideBySide, loads_of
+from workbench.analysis.launches import SideBySide, Way, loads_of
 from workbench.analysis.naming import distinctions, titles
 from workbench.analysis.optional import times
 from workbench.analysis.times.noise import left_noise
@@ -37,8 +37,8 @@ class KernelChange(Record, frozen=True):
     """One kernel on both sides, or on one of them.
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
-    out of the comparison: `alone`). Seconds are of one launch, under the profiler, and of `rounds`
-    of all; spreads and `samples` of how many launches it is the mean (`per_run`: of one run each).
+    out of the comparison: `alone`). Seconds are of one launch, under the profiler, or as `way` has
+    it of all; spreads and `samples` of how many launches it is the mean (of one run each).
     `weight` is its part (0-1) of all launches of both sides, by duration, else by instructions.
     """
 
@@ -54,9 +54,8 @@ class KernelChange(Record, frozen=True):
     moved: bool
     weight: float
     alone: bool
-    rounds: bool
+    way: Way
     values: tuple[KernelValue, ...]
-    per_run: bool = False
 
     @property
     def matched(self) -> bool:
@@ -71,21 +70,25 @@ class KernelChange(Record, frozen=True):
     @property
     def uneven(self) -> bool:
         """True if one side ran it more often, so that only as many launches are compared."""
-        apart = self.matched and not self.rounds and self.samples[0] != self.samples[1]
-        return apart or self.per_run
+        return self.way in ("launch", "run")
 
     @property
     def times(self) -> str:
         """``3× → 1×``, ``8× → 4× in all``; "" of one launch and one."""
         often = " → ".join(f"{n}×" for n in dict.fromkeys(self.samples) if n)
-        text = _("{often} in all") if self.rounds else "{often}"
+        text = _("{often} in all") if self.way == "all" else "{often}"
         return text.format(often=often) if max(self.samples) > 1 else ""
 
     @property
+    def spent(self) -> tuple[float, float]:
+        """Seconds of all launches of either side, as far as they are compared."""
+        often = {"all": (1, 1), "launch": (min(self.samples),) * 2}.get(self.way, self.samples)
+        return often[0] * (self.old_s or 0.0), often[1] * (self.new_s or 0.0)
+
+    @property
     def in_all_s(self) -> float:
-        """Seconds that all of its launches take more: of a pair, as many as both sides ran."""
-        often = 1 if self.rounds else min(self.samples) if self.matched else max(self.samples)
-        return often * ((self.new_s or 0.0) - (self.old_s or 0.0))
+        """Seconds that all of its launches take more."""
+        return self.spent[1] - self.spent[0]
 
 
 #: A launch of either side, and the number of their pair.
@@ -135,12 +138,14 @@ def _change(
     a, b, n = row
     pair = both.pairs[n] if n is not None else None
     steady = both.steady[n] if n is not None and both.steady else {}
-    rounds = n in both.rounds
+    way: Way = "launch" if a is not None and b is not None and a.samples != b.samples else "each"
+    if n is not None and both.ways:
+        way = both.ways[n]
     how: How = "added" if a is None else "removed"
     duration = catalog()["duration"]
     seconds = [seconds_of(x) if x is not None else None for x in (a, b)]
     before, after = (spread(x, duration) if x is not None else None for x in (a, b))
-    if rounds:
+    if way == "all":
         seconds = [times(s, x.samples if x else 0) for s, x in zip(seconds, (a, b), strict=True)]
         before = after = None
     ratio = next((steady[name] for name in duration.names if name in steady), None)
@@ -165,9 +170,8 @@ def _change(
         moved=moved,
         weight=weight,
         alone=pair is None,
-        rounds=rounds,
+        way=way,
         values=_values(a, b) if a is not None and b is not None else (),
-        per_run=both.runs != (1, 1),
     )
 
 
@@ -197,7 +201,7 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     moved = [(c.in_all_s, c) for c in matched if c.moved]
     if moved:
         whole = fsum(change.in_all_s for change in changes if not change.alone)
-        spent = fsum((c.old_s or 0.0) * c.samples[0] for c in changes if not c.alone)
+        spent = fsum(change.spent[0] for change in changes if not change.alone)
         way = whole * left_noise(catalog()["duration"], spent, spent + whole)
         return max(moved, key=lambda row: (row[0] * way > 0, abs(row[0])))[1]
     return max(matched, key=lambda change: change.weight, default=None)
@@ -227,7 +231,7 @@ def launch_words(
 
 
 def _sampled(changes: Sequence[KernelChange], sides: tuple[Profile, Profile]) -> list[str]:
-    repeated = [c for c in changes if c.matched and c.samples != (1, 1) and not c.rounds]
+    repeated = [c for c in changes if c.matched and max(c.samples) > 1 and c.way != "all"]
     uneven = [c for c in repeated if c.uneven]
     each = _("{n} before, {samples_1} after{of}") if uneven else _("{n} on both sides{of}")
     of = _(" of {name}") if len(changes) > 1 else ""

@@ -16,6 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import fsum, gcd, inf, prod
 from operator import attrgetter
+from typing import Literal
 
 from msgspec import structs
 
@@ -35,7 +36,6 @@ from workbench.analysis.times.noise import Steady, left_noise
 from workbench.counters import catalog, spread
 from workbench.model import (
     Column,
-    Dim3,
     InstructionTable,
     Launch,
     Metric,
@@ -63,16 +63,21 @@ _MUCH, _AMOUNTS = 1.1, ("instructions", "dram_read_bytes", "dram_write_bytes")
 _COVERED = 0.8
 
 
+#: How the launches of a pair are compared: one with one, on both sides as often; one with one, as
+#: often as the side that ran it less; one run of a job with one; or all with all, their sums.
+Way = Literal["each", "launch", "run", "all"]
+
+
 class SideBySide(Record, frozen=True):
     """Two profiles of what is compared, and the launches that only one side has.
 
-    `pairs` are the launches that correspond; of several launches that were merged `steady` has
-    what each counter does; of `rounds` (of pairs) all launches are compared. `each` are the two
-    profiles with every launch as it ran once, `old` and `new` with launches as often as they count.
-    `covered` is the part (0-1) of the work of the `longer` side (0 old, 1 new) that has a
-    counterpart. Where it is small, `alone` are (side; the launch) the kernels without one: they
-    are in neither profile. `runs`: how often either side ran a job that other kernels do there, of
-    which one run is compared.
+    `pairs` are the launches that correspond; if launches were merged, `ways` has how each pair is
+    compared and `steady` what each of its counters does. `each` are the two profiles with every
+    launch as it ran once, `old` and `new` with launches as often as they count. `covered` is the
+    part (0-1) of the work of the `longer` side (0 old, 1 new) that has a counterpart. Where it is
+    small, `alone` are (side; the launch) the kernels without one: they are in neither profile.
+    `runs`: how often either side ran a job that other kernels do there, of which one run is
+    compared.
     """
 
     old: Profile
@@ -80,7 +85,7 @@ class SideBySide(Record, frozen=True):
     pairs: tuple[LaunchPair, ...]
     each: tuple[Profile, Profile]
     steady: tuple[Mapping[str, Steady], ...] = ()
-    rounds: frozenset[int] = frozenset()
+    ways: tuple[Way, ...] = ()
     covered: float = 1.0
     longer: int = 0
     alone: tuple[tuple[int, Launch], ...] = ()
@@ -147,9 +152,8 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
     """Two profiles beside each other, and the positions of every launch's samples."""
     sides = old.launches, new.launches
     runs = _runs(sides)
-    repeated = runs != (1, 1)
-    groups, twins = _samples(sides, named=repeated)
-    together = _rounds(sides, groups)
+    groups, twins = _samples(sides, named=runs != (1, 1))
+    _gather_rounds(sides, groups)
     if (old.study and new.study) or sum(map(len, groups)) == sum(map(len, sides)):
         return SideBySide(old=old, new=new, pairs=pair_launches(*sides), each=(old, new)), groups
     each = [
@@ -157,41 +161,33 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
         for side, own in zip(sides, groups, strict=True)
     ]
     pairs = pair_launches(each[0], each[1])
-    often = [[launch.samples for launch in own] for own in each]
-    counts = [Bag(launch.kernel for launch in side) for side in sides]
+    ways: list[Way] = ["run" for __ in pairs]
+    if runs == (1, 1):
+        ways = _ways(sides, groups, pairs)
+    often = [[x.samples // n for x in own] for own, n in zip(each, runs, strict=True)]
     steady: list[Mapping[str, Steady]] = [{} for __ in pairs]
-    rounds = set()
-    for n, pair in enumerate(pairs):
-        if pair.old is not None and pair.new is not None:
-            both = each[0][pair.old], each[1][pair.new]
-            ran = [ran[x.kernel] for ran, x in zip(counts, both, strict=True)]
-            first, second = groups[0][pair.old], groups[1][pair.new]
-            launches = [sides[0][at] for at in first], [sides[1][at] for at in second]
-            even = runs[0] * both[1].samples == runs[1] * both[0].samples
-            in_all = pair.how == "order" and not (even and repeated) and not _as_much(*launches)
-            merged = in_all or first in together[0] or second in together[1]
-            if merged and both[0].samples != both[1].samples:
-                rounds.add(n)
-            elif not merged and ran[0] != ran[1]:
-                # Of one kernel more was looked at; what differs is compared in order.
-                fewer = min(both[0].samples, both[1].samples)
-                often[0][pair.old] = often[1][pair.new] = fewer
-                if both[0].config == both[1].config and any(map(_unsteady, both)):
-                    first, second = first[:fewer], second[:fewer]
-                    for side, at, own in ((0, pair.old, first), (1, pair.new, second)):
-                        mean = _mean([sides[side][x] for x in own])
-                        each[side][at] = structs.replace(mean, samples=each[side][at].samples)
-            if len(first) > 1 and [twins.get(at) for at in first] == second:
-                steady[n] = _steady(*launches)
-    if rounds:
-        runs = 1, 1
-    elif repeated:
-        often = [[x.samples // n for x in own] for own, n in zip(each, runs, strict=True)]
-    rows = [list(zip(own, times, strict=True)) for own, times in zip(each, often, strict=True)]
-    unit = gcd(*often[0], *often[1]) if len(pairs) == 1 and not rounds else 1
+    for n, (pair, way) in enumerate(zip(pairs, ways, strict=True)):
+        if pair.old is None or pair.new is None:
+            continue
+        a, b = each[0][pair.old], each[1][pair.new]
+        first, second = groups[0][pair.old], groups[1][pair.new]
+        if way == "launch":
+            fewer = min(a.samples, b.samples)
+            often[0][pair.old] = often[1][pair.new] = fewer
+            if a.config == b.config and (_unsteady(a) or _unsteady(b)):
+                # They may have other arguments: what differs is compared in order.
+                first, second = first[:fewer], second[:fewer]
+                for side, at, own in ((0, pair.old, first), (1, pair.new, second)):
+                    mean = _mean([sides[side][x] for x in own])
+                    each[side][at] = structs.replace(mean, samples=each[side][at].samples)
+        if len(first) > 1 and [twins.get(at) for at in first] == second:
+            steady[n] = _steady([sides[0][at] for at in first], [sides[1][at] for at in second])
+    if len(pairs) == 1 and "all" not in ways:
+        unit = gcd(*often[0], *often[1])
+        often = [[n // unit for n in own] for own in often]
     counted = [
-        [structs.replace(multiplied(x, n // unit), samples=n // unit) for x, n in side]
-        for side in rows
+        [structs.replace(multiplied(x, n), samples=n) for x, n in zip(own, times, strict=True)]
+        for own, times in zip(each, often, strict=True)
     ]
     profiles = [
         structs.replace(profile, launches=tuple(own))
@@ -203,10 +199,28 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
         pairs=pairs,
         each=(profiles[2], profiles[3]),
         steady=tuple(steady),
-        rounds=frozenset(rounds),
+        ways=tuple(ways),
         runs=runs,
     )
     return answer, groups
+
+
+def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Way]:
+    """How each pair is compared: in all, unless both ran it as often or one side repeats it."""
+    counts = [Bag(x.kernel for x in side) for side in sides]
+    ways: list[Way] = []
+    for pair in pairs:
+        old = [sides[0][at] for at in groups[0][pair.old]] if pair.old is not None else []
+        new = [sides[1][at] for at in groups[1][pair.new]] if pair.new is not None else []
+        ran = [sum(x.samples for x in own) for own in (old, new)]
+        if not pair.matched or ran[0] == ran[1]:
+            ways.append("each")
+            continue
+        # Kernels that were paired by their order alone are repeats only without any other.
+        known = pair.how != "order" or len(old) + len(new) == sum(map(len, sides))
+        more = counts[0][old[0].kernel] != counts[1][new[0].kernel]
+        ways.append("launch" if known and more and _as_much(old, new) else "all")
+    return ways
 
 
 def _runs(sides: _Both) -> tuple[int, int]:
@@ -272,12 +286,17 @@ def _repeat(launches: Sequence[Launch]) -> bool:
 
 
 def _as_much(old: Sequence[Launch], new: Sequence[Launch]) -> bool:
-    """True if one launch of a kernel does as much as one of another, whichever launch that is."""
+    """True if one launch of either side does as much as one of the other, whichever that is.
+
+    One kernel in one size does, with whatever arguments. Else two things agree, of the name and the
+    amounts, and the launches of either side repeat each other.
+    """
     a, b = old[0], new[0]
-    named = [(value_of(a, name), value_of(b, name)) for name in _AMOUNTS]
-    amounts = [(prod(a.grid + a.block), prod(b.grid + b.block)), *named]
-    alike = sum(bool(x and y and max(x, y) <= _MUCH * min(x, y)) for x, y in amounts)
-    return alike > 1 and _repeat(old) and _repeat(new)
+    named = a.kernel == b.kernel
+    threads = (prod(a.grid + a.block), prod(b.grid + b.block))
+    amounts = [threads, *((value_of(a, name), value_of(b, name)) for name in _AMOUNTS)]
+    alike = [bool(x and y and max(x, y) <= _MUCH * min(x, y)) for x, y in amounts]
+    return (named and alike[0]) or (sum(alike) + named > 1 and _repeat(old) and _repeat(new))
 
 
 def _unsteady(launch: Launch) -> bool:
@@ -287,28 +306,31 @@ def _unsteady(launch: Launch) -> bool:
     return found is not None and left_noise(duration, found.low, found.high)
 
 
-def _rounds(sides: _Both, groups: _Groups) -> _Groups:
-    """Make one group of a kernel's launches of other numbers and sizes, and return these groups.
+def _gather_rounds(sides: _Both, groups: _Groups) -> None:
+    """Make one group of a kernel's launches of other numbers and sizes.
 
     They are rounds of one job: none of them stands for one of the other side's.
     """
-    rounds: _Groups = ([], [])
     kind_of = attrgetter("profiled", "workload", "kernel", "signature")
     kinds = [Bag(map(kind_of, side)) for side in sides]
     for kind in [kind for kind, ran in kinds[0].items() if kinds[1][kind] not in (0, ran)]:
-        sizes: list[list[tuple[list[int], Dim3]]] = [[], []]
-        for side, every, out in zip(sides, groups, sizes, strict=True):
-            first = [(x, side[x[0]]) for x in every]
-            out += [(x, (prod(a.grid + a.block), 1, 1)) for x, a in first if kind_of(a) == kind]
-        lone = [
-            [x for x, size in own if not any(near(size, other) for __, other in others)]
-            for own, others in (sizes, sizes[::-1])
+        own = [
+            [(x, side[x[0]]) for x in every if kind_of(side[x[0]]) == kind]
+            for side, every in zip(sides, groups, strict=True)
         ]
-        for every, alone, merged in zip(groups, lone, rounds, strict=True):
-            if all(lone) and max(map(len, lone)) > 1:
-                merged.append(sorted(at for x in alone for at in x))
-                every[:] = sorted([*(x for x in every if x not in alone), merged[-1]])
-    return rounds
+        lone = [
+            [x for x, a in mine if not any(_as_large(a, b) for __, b in others)]
+            for mine, others in (own, own[::-1])
+        ]
+        if all(lone) and max(map(len, lone)) > 1:
+            for every, alone in zip(groups, lone, strict=True):
+                merged = sorted(at for x in alone for at in x)
+                every[:] = sorted([*(x for x in every if x not in alone), merged])
+
+
+def _as_large(a: Launch, b: Launch) -> bool:
+    sizes = [(prod(x.grid + x.block), 1, 1) for x in (a, b)]
+    return near(sizes[0], sizes[1])
 
 
 def _twins(sides: _Both, *, named: bool) -> dict[int, int]:

@@ -214,7 +214,7 @@ def _limits(
     If a side has several kernels, the words name it.
     """
     there = [kernel for kernel in kernels if kernel.samples[1]]
-    spent = [(kernel.new_s or 0.0) * kernel.samples[1] for kernel in there]
+    spent = [kernel.spent[1] for kernel in there]
     compared = [n for n, kernel in enumerate(there) if kernel.new is not None]
     most = max(compared, key=lambda n: (spent[n], there[n].weight), default=None)
     one = changed if changed is not None or most is None else there[most]

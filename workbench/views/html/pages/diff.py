@@ -172,12 +172,8 @@ def _changed(step: Step) -> list[tuple[str, str]]:
 
 
 def _spent(comparison: Comparison) -> list[View]:
-    """The time of several kernels, as often as they were launched."""
-    rows = []
-    for one in comparison.kernels:
-        often = (1, 1) if one.rounds else one.samples
-        seconds = zip((one.old_s or 0.0, one.new_s or 0.0), often, strict=True)
-        rows.append((one.name, tuple(each * n for each, n in seconds)))
+    """The time of several kernels, as often as both sides launched them."""
+    rows = [(one.name, one.spent) for one in comparison.kernels]
     known = len(rows) > 1 and all(map(sum, zip(*(own for _name, own in rows), strict=True)))
     return stacked((comparison.old.label, comparison.new.label), rows, "s") if known else []
 
