@@ -36,8 +36,7 @@ def command(kind: Kind, targets: tuple[str, ...], out: Path | None, selection: S
     """
     path = out or Path(f"{kind}.svg")
     if path.suffix not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise UsageError(f"{path} is not a picture", f"Name a file with {known}.")
+        raise UsageError(f"{path} is not a picture", f"Name a file with {', '.join(FORMATS)}.")
     session = CoreSession(listener=Progress())
     if kind == "card":
         content = drawn(card_of(session, targets, selection), path.suffix[1:])

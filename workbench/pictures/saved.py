@@ -31,7 +31,6 @@ _MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "cross": "P", "x": "X", "triangle-up": "^",
     "star": "*", "pentagon": "p",
 }  # fmt: skip
-_LEFT = {"left": "left", "right": "right", "center": "center"}
 _UP = {"top": "top", "bottom": "bottom", "middle": "center"}
 
 
@@ -237,6 +236,6 @@ def _note(axes: Axes, note: Json, layout: Json, bars: list[Json]) -> None:
         _text(note["text"]), tuple(point), (note.get("xshift", 0), note.get("yshift", 0)),
         xycoords=tuple(systems), textcoords="offset points", fontsize=8,
         color=note.get("font", {}).get("color", "black"), annotation_clip=False,
-        ha=_LEFT.get(note.get("xanchor", "center"), "center"),
+        ha=note.get("xanchor", "center"),
         va=_UP.get(note.get("yanchor", "middle"), "center"),
     )  # fmt: skip

@@ -95,7 +95,7 @@ def from_program(
         _lift(target, int((limit_gib or 2) * (1 << 30)), study or name, timeout_s)
         return
     if not given.get("file"):
-        words = "arguments, --also, --call and --flags are a program's"
+        words = "arguments, --also, --call, --flags and --kernel are a program's"
         raise UsageError(words, "Add --from-cu FILE, or --from-launch @CAPTURE::KERNEL.")
     if not alone or (version is not None and given["also"] and not study):
         raise UsageError(

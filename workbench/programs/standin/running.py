@@ -116,11 +116,7 @@ class ProgramOutcome(Record, frozen=True):
     @property
     def exit_code(self) -> int:
         """The program's own where that is not 0; 4 where a kernel does wrong; 6 where it is cut."""
-        if self.code:
-            return self.code
-        if self.faults:
-            return 4
-        return 6 if self.stopped else 0
+        return self.code or (4 if self.faults else 6 if self.stopped else 0)
 
 
 def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramOutcome:
@@ -143,8 +139,7 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
             flags = compile_flags(shown, program.flags)
             say(f"compiling {program.source.name}")
             target = Path(holder) / program.source.stem
-            limit = Deadline(max(Deadline().seconds, program.timeout_s or 0))
-            compile_program(program.source, target, flags, libraries, program.folder, limit)
+            _compile(program, program.source.resolve(), target, flags, libraries)
             command = (str(target), *program.arguments)
         state = RunState(
             chip=shown,
@@ -192,15 +187,10 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
     )
 
 
-def compile_program(
-    source: Path,
-    target: Path,
-    flags: Sequence[str],
-    libraries: Path,
-    folder: Path,
-    limit: Deadline,
+def _compile(
+    program: Program, path: Path, target: Path, flags: Sequence[str], libraries: Path
 ) -> None:
-    """Compile a source to a program, in the folder that its flags may name others from.
+    """Compile a program's source, at `path`, in the folder from which its flags name others.
 
     Raises:
         UsageError: its path has characters that a shell would act upon.
@@ -213,7 +203,6 @@ def compile_program(
             "no CUDA compiler is here (nvcc)",
             "`pip install 'workbench[emulator]'` brings one (296 MB), or install the CUDA toolkit.",
         )
-    path = source.resolve()
     # nvcc of the wheels looks for libraries where a toolkit has them.
     linked = ("-Xlinker", f"-rpath-link={libraries}")
     places = (*linked, f"-L{libraries}", f"-L{nvcc.parent.parent / 'lib'}", f"-I{path.parent}")
@@ -224,13 +213,15 @@ def compile_program(
         )
     try:
         env = {**environment(), "TMPDIR": str(target.parent), "LC_ALL": "C"}
-        done = run_compiler(words, folder, limit, env)
+        limit = Deadline(max(Deadline().seconds, program.timeout_s or 0))
+        done = run_compiler(words, program.folder, limit, env)
     except StoppedError as error:
-        raise KernelError(f"{source} does not compile: it {error.took}", error.hint) from None
+        why = f"{program.source} does not compile: it {error.took}"
+        raise KernelError(why, error.hint) from None
     if done.returncode:
         said = (done.stderr + done.stdout).strip()
         raise KernelError(
-            f"{source} does not compile:\n{said[:4000]}",
+            f"{program.source} does not compile:\n{said[:4000]}",
             "Give nvcc what it needs with --flags, as in --flags '-I include -DN=1024'.",
         )
 
