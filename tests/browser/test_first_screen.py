@@ -218,7 +218,7 @@ def test_a_step_says_what_why_how_much_and_what_now(site_of_records: Path, open_
         assert text.count(stop["text"]) == 1
     before = units.quantity(told["time"]["old_s"], "s")
     assert f"Time {told['strip'][3]['text']} {before} → " in text
-    assert re.search(r"verified against the reference, error \S+ · speed-up \S+ \(95%\)", text)
+    assert re.search(r"verified .+ error \S+ of \S+ allowed · speed-up \S+ \(95%\)", text)
     assert f"Now limited by {now['limit']['words']}" in text
     line, share = now["hottest"]["line"], now["hottest"]["share"]
     hottest = rf"line {line} , {share:.1f}% of the samples, [\d.]+% of them in MIO throttle stalls"

@@ -143,7 +143,7 @@ def test_a_wide_type_is_compared_byte_by_byte() -> None:
 @pytest.mark.parametrize(
     ("want", "word"),
     [
-        ({}, "gives no 'y'"),
+        ({}, "does not return 'y'"),
         ({"y": np.zeros(3)}, "has shape (3,), the output (4,)"),
         ({"y": np.array([1, np.nan, 1, 1])}, "no finite value"),
     ],

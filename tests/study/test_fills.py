@@ -63,7 +63,7 @@ def test_fills_are_resolved_and_travel_to_the_worker(maker: Maker) -> None:
         ('dtype = "uint8"\n', "", 10, "`mask` is not a buffer"),
         ("value = 255", "value = 256", 12, "value 256 is more than uint8 holds"),
         ("value = 255", "value = -1", 12, "value -1 is more than uint8 holds"),
-        ("value = 255", "value = 1.0", 12, "value 1.0 is no uint8"),
+        ("value = 255", "value = 1.0", 12, "value 1.0 is not a uint8"),
         ("value = -inf", 'dtype = "int8"\nvalue = 1', 4, "`y` holds float32, not int8"),
         ('"-N"', '"1 // (N - 1000)"', 2, "division by zero"),
     ],

@@ -475,12 +475,13 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     if (dealt := proof.place.dealt) is not None:
         swapped += _(
             "; with {sizes} ({hunks}) there are {threads:.3g}× as many threads, each with "
-            "{each:.3g}× as much"
+            "{each:.3g}× the {counter}"
         ).format(
             sizes=listed([f"{size.name} {size.old} → {size.new}" for size in dealt.sizes]),
             hunks=hunks_named(dealt.hunks),
             threads=dealt.threads,
             each=dealt.each,
+            counter=proof.counter.phrase,
         )
     if share is None or share >= 0.995:
         return _(", linked to {where}").format(where=where) + swapped
@@ -505,7 +506,9 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
     text = text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
     each = comparison[move.stall]
     if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:
-        text = joined([text, _("For each instruction they {moved}.").format(moved=_moved(each))])
+        text = joined(
+            [text, _("Per issued instruction these waits {moved}.").format(moved=_moved(each))]
+        )
     return text
 
 

@@ -129,7 +129,7 @@ def test_closer_is_the_heaviest_kernel_that_has_counters(cli: Cli) -> None:
 @pytest.mark.parametrize("words", [("python", "bench.py"), ("python", "-c", "pass")])
 def test_a_program_that_does_not_stand_behind_the_dashes(words: tuple[str, ...], cli: Cli) -> None:
     code, _, error = cli("capture", "before", *words)
-    assert code == 2 and "behind --, as in `workbench capture before -- python bench.py`" in error
+    assert code == 2 and "after --, as in `workbench capture before -- python bench.py`" in error
     _, _, error = cli("new", "--from-launch", "@before::softmax")
     assert "no command to run was given" in error
     assert "`workbench new --from-launch @before::softmax -- python bench.py`" in error

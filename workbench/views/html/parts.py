@@ -242,12 +242,11 @@ def verified(check: Verification | None) -> Badge | None:
     """The check that preceded a profile or time; None where there was none."""
     if check is None:
         return None
-    error = units.digits3(check.error)
-    if check.error <= check.tolerance:
-        return Badge(
-            text=_("verified against the reference, error {error}").format(error=error), tone="good"
-        )
-    return Badge(text=_("wrong result, error {error}").format(error=error), tone="bad")
+    good = check.error <= check.tolerance
+    right = _("verified against the reference, error {error} of {most} allowed")
+    text = right if good else _("wrong result, error {error} of {most} allowed")
+    error, most = map(units.digits3, (check.error, check.tolerance))
+    return Badge(text=text.format(error=error, most=most), tone="good" if good else "bad")
 
 
 # --- the panel ------------------------------------------------------------------------

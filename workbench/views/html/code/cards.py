@@ -145,7 +145,8 @@ def _largest(amounts: Iterable[Number]) -> Number:
 def _share(share: float | None) -> str:
     if share is None:
         return ""
-    return _("all of it") if share == 1 else _("{share} of it").format(share=percent(share))
+    whole = _("all of the change")
+    return whole if share == 1 else _("{share} of the change").format(share=percent(share))
 
 
 #: Rows of one hunk, and of all hunks of a page together.

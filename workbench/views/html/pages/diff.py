@@ -117,7 +117,7 @@ def diff_view(step: Step, head: Head) -> View:
         concerns=lambda counter: [text for text in notices if concerns.get(text) == counter],
         lede=sentence(story.sentence),
         strip=strip_links(story.strip),
-        panel=panel_view(story.panel, step.new, lambda key: _address(code, step.new, key)),
+        panel=panel_view(story.panel, step.new, partial(_address, code, (step.old, step.new), 1)),
         time=_time_tile(step),
         # Code that moved them says it better.
         tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
@@ -178,9 +178,10 @@ def _spent(comparison: Comparison) -> list[View]:
     return stacked((comparison.old.label, comparison.new.label), rows, "s") if known else []
 
 
-def _address(code: DiffCode, profile: Profile, key: LineKey) -> str:
-    path = profile.sources[key[0]].path if 0 <= key[0] < len(profile.sources) else ""
-    return code.anchor(1, path, key[1])
+def _address(code: DiffCode, sides: tuple[Profile, Profile], side: int, key: LineKey) -> str:
+    sources = sides[side].sources
+    path = sources[key[0]].path if 0 <= key[0] < len(sources) else ""
+    return code.anchor(side, path, key[1])
 
 
 def _memory(step: Step, code: DiffCode) -> View | None:
@@ -188,20 +189,14 @@ def _memory(step: Step, code: DiffCode) -> View | None:
     old, new = memory(step.old), memory(step.new)
     if old is None or new is None:
         return None
-
-    def anchor(side: int, key: LineKey) -> str:
-        sources = (step.old, step.new)[side].sources
-        return code.anchor(side, sources[key[0]].path, key[1]) if key[0] >= 0 else ""
-
+    anchor = partial(_address, code, (step.old, step.new))
     return memory_view((old, new), step.labels, anchor, "", "#counter-")
 
 
 def _timeline(step: Step) -> View | None:
     """The longest launch of each side over time; None where one was not sampled."""
     sides = [courses(profile)[:1] for profile in (step.old, step.new)]
-    if not all(sides):
-        return None
-    return timeline_view([side[0] for side in sides], step.labels)
+    return timeline_view([side[0] for side in sides], step.labels) if all(sides) else None
 
 
 def _quiet(hunk: Hunk, code: DiffCode) -> View:
