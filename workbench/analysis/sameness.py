@@ -235,7 +235,7 @@ def _other_launches(
     codes: tuple[set[tuple[str, ...]] | None, set[tuple[str, ...]] | None],
     labels: tuple[str, str],
 ) -> Doubt | None:
-    """One side ran what the other one ran, unchanged, and another kernel beside it."""
+    """One side ran what the other one ran, unchanged, and beside it a kernel that only it has."""
     if codes[0] is None or codes[1] is None:
         return None
     for more, less in ((0, 1), (1, 0)):
@@ -243,8 +243,11 @@ def _other_launches(
         if here < there:
             launches = measured(sides[more])
             called = zip(titles(launches), launches, strict=True)
-            alone = [name for name, launch in called if _code(launch) not in here]
-            names = ", ".join(dict.fromkeys(alone))
+            alone = {name: x for name, x in called if _code(x) not in here}
+            known = {(x.kernel, x.signature) for x in measured(sides[less])}
+            if any((x.kernel, x.signature) in known for x in alone.values()):
+                return None
+            names = ", ".join(alone)
             words = _("{labels} ran {names} beside kernels that are the same on both sides").format(
                 labels=labels[more], names=names
             )
