@@ -186,6 +186,7 @@ def test_other_kernels_that_do_and_store_less_are_other_work() -> None:
         (0.75, 9216, ("a.cu", "b/a.cu"), False),
         (0.75, 4096, ("a.cu", "b.cu"), False),
         (1.0, 9216, ("a.cu", "b.cu"), False),
+        (0.75, 9216, ("a.cu", ""), False),
     ],
 )
 def test_a_kernel_of_another_file_that_stores_another_amount_has_no_speed_up(
@@ -199,7 +200,7 @@ def test_a_kernel_of_another_file_that_stores_another_amount_has_no_speed_up(
         ran = msgspec.structs.replace(
             ran, instructions=msgspec.structs.replace(ran.instructions, file=(0, 0, 0))
         )
-        sides.append(side(ran, study="", sources=(SourceFile(path=file),)))
+        sides.append(side(ran, study="", sources=(SourceFile(path=file),) * bool(file)))
     (doubt,) = [each for each in doubts(sides[0], sides[1]) if each.kind == "kernels"]
     assert (doubt.certain, doubt.more) == (certain, "0.750× the data" if certain else "")
 

@@ -456,7 +456,7 @@ def _another_program(sides: tuple[Profile, Profile], stored: Amounts | None, *, 
          if 0 <= at < len(side.sources)} for side in sides]  # fmt: skip
     least = (_AS_MUCH, _OTHER_SIZE) if one else (_WIDEST, _WIDEST)
     much = stored.changed >= least[0] and sectors.changed >= least[1]
-    return _more(stored, "byte") if much and not files[0] & files[1] else ""
+    return _more(stored, "byte") if much and all(files) and not files[0] & files[1] else ""
 
 
 def _dotted(launch: Launch) -> str:
