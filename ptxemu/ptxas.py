@@ -346,7 +346,7 @@ def _shared_out(
     held = {number: evidence[number].held for number in family}
     if len(family) == 1:
         (number,) = family
-        times = min(held[number].values())  # what stands there more often has several instructions
+        times = min(held[number].values())  # a line that occurs more often has several instructions
         each = [runs.warps[line] / times for line, n in held[number].items() if n == times]
         return {number: median(each)}
     unrolled = _unrolled(blocks, runs, held)

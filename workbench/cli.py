@@ -73,9 +73,9 @@ _PIECE = (
 
 
 class ToldHelp(click.HelpFormatter):
-    """Help in another language than English: click's layout, with texts of the catalogue.
+    """Help in a language other than English: click's layout, with texts of the catalogue.
 
-    click breaks lines at blanks alone and counts letters; here a line may also end behind a wide
+    click breaks lines only at blanks and counts letters; here a line may also end after a wide
     letter, which takes two cells.
     """
 
@@ -253,7 +253,7 @@ def _print_usage(error: click.ClickException) -> None:
 def _ready_streams() -> None:
     """Open missing standard streams, and let all three take every character.
 
-    The next opened file, a lock or a page, would get a closed one's number, and a child its output.
+    The next file opened would get a closed stream's number, and a child's output go into it.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -264,7 +264,7 @@ def _ready_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - until we end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
-            # JSON reads the escape as the character; a terminal needs one sign for one.
+            # JSON reads the escape as the character; a terminal needs one character for each.
             stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
 
 

@@ -275,7 +275,7 @@ class OrderWatcher:
     def mark_read(
         self, site: CodeSite, who_: Actors, agents: Ints, steps: Ints | None = None
     ) -> None:
-        """Remember in which step of theirs agents read; None: in a warp's own present one."""
+        """Remember in which of their steps agents read; None: in the warp's current one."""
         row, warp, owner, granule = who_
         if steps is None:
             steps = self.clocks.known[row, warp, agents]

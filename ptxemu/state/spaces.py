@@ -201,7 +201,7 @@ class Heap:
         return found
 
     def give(self, address: int) -> bool:
-        """A piece is not in use any more; False: it was none."""
+        """Release a piece; False: it was not allocated."""
         whole = self._sizes.pop(address, 0)
         if whole:
             self._spare.setdefault(whole, []).append(address)
@@ -225,7 +225,7 @@ class GlobalMemory(AddressMap):
     ) -> None:
         super().__init__()
         self.bytes, self.base, self.written = data, base, written
-        #: The caller's arrays; behind them lie the module's and the driver's.
+        #: The caller's arrays, followed by the module's and the driver's.
         self.names: tuple[str, ...] = ()
         self._like: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._address: dict[str, int] = {}

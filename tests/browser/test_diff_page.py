@@ -97,7 +97,7 @@ def test_a_hunk_says_what_it_is_linked_to(compared: Path, open_page: Open) -> No
     text = card.inner_text()
     assert "Linked by As" in text
     assert "−32.5 M" in text
-    assert "all of it" in text
+    assert "all of the change" in text
     card.get_by_role("link", name="line 44").first.click()
     assert page.url.endswith("#L44")
 

@@ -40,7 +40,7 @@ from workbench.sass import COPIES, HOLDING, SassOp, register_name
 #: The relation of an instruction that waited to the one to blame.
 Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
 
-#: Parts that a sample is shared out in: sums of them are integers, and exact.
+#: Parts into which a sample is divided: their sums are integers, and exact.
 UNITS = 1 << 16
 
 

@@ -228,8 +228,8 @@ class _Spent:
 def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> TimeSplit | str:
     """Split the change in duration over the parts of attribution and the warp states.
 
-    `placing` is their lines placed, if that was done already. Gives a sentence where something is
-    missing for the split.
+    `placing`: the placement of their lines, if already computed. Returns a sentence if
+    something is missing for the split.
     """
     spent = _Spent(placing or Placing(old, new))
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]

@@ -519,7 +519,7 @@ def _spent(move: StallMove) -> str:
 
 
 def _unexplained(time: TimeSplit | None) -> str:
-    """The part of the change that no edit is linked to; of whole launches the rows tell."""
+    """The part of the change that no edit is linked to; the rows cover whole launches."""
     rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
     rest = [p for p in rest if p.note != "no-samples" and time and p.delta_s * time.delta_s > 0]
     if time is None or not rest:

@@ -234,7 +234,7 @@ class Engine(abc.ABC):
 
 
 def fresh_seed() -> int:
-    """A random seed, so that no kernel is right by habit."""
+    """A random seed, so that no kernel is right by accident."""
     return int.from_bytes(os.urandom(4), "little")
 
 

@@ -350,7 +350,7 @@ def _rows_of(
 
 
 def _enough(path: Path, data: bytes, metrics: Sequence[str]) -> Profile:
-    """A profile, with instructions (whatever their lines) where a counter follows from those."""
+    """A profile; with instructions, of any line, if a counter is computed from them."""
     names = [_direct(name) for name in metrics]
     if all(names):
         totals = decode_totals(path, data, frozenset().union(*names))

@@ -68,7 +68,7 @@ _KEPT = re.compile(r"\.pct(_of_peak_sustained_elapsed)?$|__warps_issue_stalled_\
 _STATE = "__warps_issue_stalled_"
 #: Units that are busy while, and only while, a kernel runs.
 _ACTIVE = ("sm__", "smsp__", "l1tex__")
-#: Time stamps are nanoseconds since 1970; what is smaller is no time.
+#: Time stamps are nanoseconds since 1970; smaller values are not times.
 _EARLIEST = 10**15
 #: Samples that are kept; more are merged by their mean.
 _MOST = 256

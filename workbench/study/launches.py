@@ -202,7 +202,7 @@ CTYPES: dict[str, tuple[int, int] | None] = {
     "ushort": (0, 2**16 - 1),
 }
 _LETTERS = dict(zip((*CTYPES, "pointer"), "iIqQfdbBhHP", strict=True))
-#: A pointer into a buffer: ``at(x, 64)``, so many bytes behind its beginning.
+#: A pointer into a buffer: ``at(x, 64)``, this many bytes past its start.
 _AT = re.compile(r"at\(\s*(\w+)\s*,(.*)\)\Z", re.DOTALL)
 _LARGEST = (2 - 2**-23) * 2.0**127  # of float
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?\Z|[+-]?(inf|nan)\Z")

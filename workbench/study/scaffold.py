@@ -282,7 +282,7 @@ def _inherited(parent: Version) -> str:
         text += table("launch", values, 6)
         if triton:
             text += pair("num_warps", int(launch.block[0]) // 32)
-            # Machine code does not say it: then it is Triton's own.
+            # If the machine code does not name it, it is Triton's own.
             text += pair("num_stages", launch.num_stages) if launch.num_stages else ""
             text += pair("divisible_by_16", launch.divisible_by_16)
         if launch.dynamic_shared != "0":

@@ -159,7 +159,7 @@ def place_of(
 
 
 def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
-    """The one hunk that calls what some hunks hold; nobody where several do."""
+    """The one hunk that calls what some hunks hold; None if several do."""
     found = {n for part in split.parts if set(part.hunks) & set(hunks) for n in part.callers}
     return tuple(found.difference(hunks)) if len(found) == 1 else ()
 

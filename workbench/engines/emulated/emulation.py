@@ -94,7 +94,7 @@ def as_ours() -> Iterator[None]:
     Raises:
         UsageError: the launch does not fit the kernel.
         InconclusiveError: the kernel needs an unsupported feature, and may be right.
-        HangError: time or memory was over, which says nothing of the kernel.
+        HangError: it ran out of time or memory, which says nothing of the kernel.
         KernelError: everything else that a kernel does or needs.
     """
     try:
@@ -252,7 +252,7 @@ def _fill(
         memory.fill(name, values.reshape(-1).view(np.uint8))
     for each in subject.fills:
         if each.symbol and each.name not in own and each.restores:
-            continue  # what the code does not use it does not hold
+            continue  # the code holds only what it uses
         if each.symbol and each.name not in own:
             raise no_symbol(each, sorted({*own, *arrays.outputs, *arrays.scratch}))
         size = own[each.name] if each.symbol else arrays.all[each.name].nbytes

@@ -134,7 +134,7 @@ class CudaVersion:
         return run
 
     def _symbols(self, fill: ResolvedFill) -> list[tuple[int, int]]:
-        """Address and bytes of a variable, in each module that was loaded of the cubin."""
+        """Address and bytes of a variable, in each module loaded from the cubin."""
         try:
             address, size = self._module.get_global(fill.name)
             places = [(int(address), int(size))]

@@ -23,7 +23,7 @@ Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 
 #: Kinds of failures of the worker. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
-    "wrong-result",  # the outputs differ from the reference; those of `code`, another seed
+    "wrong-result",  # the outputs differ from the reference (`code`: with another seed)
     "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
     "launch-failed",  # the driver refused the launch: too many resources, bad grid
     "out-of-memory",  # the device has too little memory for this problem

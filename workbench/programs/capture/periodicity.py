@@ -270,7 +270,7 @@ def _order(launches: Iterable[TracedLaunch], places: Mapping[str, int]) -> tuple
 
 
 class _Iterations(NamedTuple):
-    """The begin of each iteration, the end of the last, and the work before the first."""
+    """The start of each iteration, the end of the last, and the work before the first."""
 
     begins: tuple[int, ...]
     end: int

@@ -1,11 +1,11 @@
 """Match the works of two surveys that do the same job, and their launches.
 
 A kernel that is on both sides under its full name is the same. Of the others the name of the
-function decides next, then the order of launches: kernels that are launched now in the place of
+function decides next, then the order of launches. Kernels that are launched now in the place of
 others have replaced them: one for one or several for several (replaced), several for one (fused),
-one for several (split). If the order does not show it (it is kept of some hundred launches, and not
-at all in older records), works that are mostly between the same two kernels match, and then works
-inside of one NVTX range. The rest came or went.
+one for several (split). If the order does not show it (it is kept for a few hundred launches, and
+not in older records), works that are mostly between the same two kernels match, and then works
+inside of one NVTX range. The rest was added or removed.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
 corresponds to that of the same configuration; where an edit chose another configuration, to the
@@ -538,7 +538,7 @@ def pair_classes(
     match(lambda one, count: one.launches / count)
     match(lambda _one, _count: None)
     if len(before) == len(after):
-        # As many sizes on both sides: an edit seldom makes the small one the large one.
+        # The same number of sizes on both sides: an edit seldom makes the small one the large one.
         sizes = (sorted(own, key=_threads) for own in (before, after))
         found += list(zip(*sizes, strict=True))
         before, after = [], []

@@ -187,7 +187,7 @@ def report_sheet(report: ProgramCapture) -> Sheet:
         sheet,
         title=(report.name, said, ""),
         document=sheet.document | {"said": [said]},
-        shown=tuple(row[:-1] for row in sheet.shown),  # without what was profiled: all of it
+        shown=tuple(row[:-1] for row in sheet.shown),  # no list of what was profiled: all
         header=sheet.header[:-1],
         extra=sheet.extra[:-1],
         notes=(*sheet.notes, closer),
@@ -324,7 +324,7 @@ def count_words(value: float) -> str:
 
 #: Letters of the names of a side of a group, and of each.
 _GROUP, _MEMBER = 60, 28
-#: Letters before the first that differs, where a name's begin is left out.
+#: Letters before the first that differs, where a name's beginning is left out.
 _BEFORE = 8
 
 

@@ -293,7 +293,7 @@ def build_page(
 ) -> Path:
     """Write one page of a ladder, alone, into a new folder of its own.
 
-    `pairs` are versions and engine that it compares, where that is not a step of the ladder.
+    `pairs`: the versions and engine that it compares, if those are not a step of the ladder.
 
     Raises:
         DataError: a stored profile that the page shows is damaged.

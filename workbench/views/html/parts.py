@@ -255,7 +255,7 @@ def verified(check: Verification | None) -> Badge | None:
 Anchor = Callable[[LineKey], str]
 
 
-#: Scores by the page of the version that came after: its link, and what became of the ways.
+#: Scores by the page of the version that came after: its link, and what the ways brought.
 Scored = Sequence[tuple[Link, Sequence[Score]]]
 
 

@@ -29,7 +29,7 @@ NOTE = N_(
     "This is one page of a report, in a file of its own. "
     "Links to the report’s other pages are switched off."
 )
-#: Links without a target look like text; the note that says so is calm.
+#: Links without a target look like text; the note that says so is unobtrusive.
 _STYLE = "a:not([href]) { color: inherit; text-decoration: none; cursor: default; }"
 
 #: Bytes in which a page of ours has said that it is one.

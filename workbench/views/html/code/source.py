@@ -140,7 +140,7 @@ def _coded(name: str, words: str, values: Iterable[object]) -> Columns:
 
 
 def _offsets(address: tuple[int, ...]) -> int | list[str]:
-    """The distance of instructions, or all offsets where it is not the usual one."""
+    """The distance between instructions, or all offsets if it is not the usual one."""
     if all(place == row * _STEP for row, place in enumerate(address)):
         return _STEP
     return [f"{place:04x}" for place in address]
