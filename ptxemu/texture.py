@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from ptxemu.errors import DescriptorError
 
 #: NumPy's types of a texel's channels: their bytes, and what an integer is divided by where it is
-#: read as a number of [0, 1] or [-1, 1]; 0: it cannot be.
+#: read as a number in [0, 1] or [-1, 1]; 0: it cannot be.
 CHANNELS = {
     "uint8": (1, 255), "int8": (1, 127), "uint16": (2, 65_535), "int16": (2, 32_767),
     "uint32": (4, 0), "int32": (4, 0), "float16": (2, 0), "float32": (4, 0),
@@ -141,7 +141,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
             "to 1.",
         )
     if t.as_float and not CHANNELS[t.dtype][1]:
-        yield "read", f"{t.dtype} is not read as a number of [0, 1]", 'Leave `read = "float"` out.'
+        yield "read", f"{t.dtype} is not read as a number in [0, 1]", 'Leave `read = "float"` out.'
     if t.filter == "linear" and not t.floating:
         yield (
             "filter",

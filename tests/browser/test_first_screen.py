@@ -256,7 +256,7 @@ def test_a_program_says_what_became_of_it_and_of_its_kernels(
 ) -> None:
     page = open_page(programs / "index.html", width=1600)
     text = first_screen(page)
-    assert "1.53× faster, -7.80 ms; most of it in softmax_rows, 9.93 ms → 2.15 ms; single run" in text
+    assert "1.53× faster, -7.80 ms; most of it in softmax_rows, 9.93 ms → 2.15 ms; single" in text
     assert "hunk 1 (line 24) global store sectors 16.8 M → 2.10 M (-87.5%)" in text
     assert "softmax_rows is now limited by latency: long scoreboard stalls, 39%" in text
     assert re.search(r"Hunk 1 softmax_rows .* last = columns\s?, step = THREADS", text)

@@ -504,7 +504,7 @@ class Triton:
         if len(kernels) > 1:
             raise UsageError(
                 f"{place(version, 'launch[1].kernel')}: a Triton version launches one kernel, "
-                f"this one launches {len(kernels)}",
+                f"but this one launches {len(kernels)}",
                 "Write each kernel as a version of its own, or several in CUDA C++.",
             )
         self._version = version

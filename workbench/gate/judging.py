@@ -545,7 +545,7 @@ def _beside(
     label = f"{version.study}/{version.id}"
     trouble = " ".join(each.message for each in timing.notices if each.code in DISTURBED)
     if timing.source_hash not in ("", source_hash(project, version)):
-        trouble = f"the recorded time is of another state of {version.path}"
+        trouble = f"the recorded time is from a different state of {version.path}"
     if trouble:
         return inconclusive(label, version.path, f"{timing.problem}: {trouble}")
     gate = run_gate(timing, [each.time for each in runs], rules, label=label, file=version.path)

@@ -603,7 +603,7 @@ def _words(field: Sequence[Sifted]) -> str:
 def _timed(trial: Trial, fate: Fate, samples: tuple[float, ...]) -> Trial:
     """The trial with its times."""
     if len(samples) < minimum_samples():
-        return replace(trial, fate="failed", why="too few times were taken")
+        return replace(trial, fate="failed", why="too few timings were made")
     found = median_interval(samples)
     return replace(
         trial,

@@ -167,7 +167,7 @@ def _inside(trace: Trace, within: WantedRange) -> Trace:
 def _nothing(trace: Trace) -> WorkbenchError:
     if not trace.processes:
         return UsageError(
-            "the program never initialized CUDA (it ran, and ended with 0)",
+            "the program never initialized CUDA (it ran, and exited with code 0)",
             "Check that it uses the GPU here: `workbench doctor` shows what there is. If it only "
             "talks to a server that does the work, capture the server.",
         )

@@ -47,7 +47,7 @@ def own_headers(source: Path, text: str, folders: Sequence[Path] = ()) -> OwnHea
             found[path] = read_source(path)
             queue.append((path.parent, found[path]))
             if len(found) > _MOST:
-                raise UsageError(f"{source} includes more than {_MOST} files", "Write it smaller.")
+                raise UsageError(f"{source} includes more than {_MOST} files", "Make it smaller.")
     used = [each for each in folders if any(path.is_relative_to(each) for path in found)]
     base = Path(os.path.commonpath([home, *(path.parent for path in found), *used]))
     versions = any(path.stem == "study" or VERSION_NAME.match(path.stem) for path in found)
