@@ -16,7 +16,7 @@ Where = Literal["hunk", "launch", "compiler", "source unknown", "none", "other w
 #: What the new version is limited by; the words of `workbench.analysis.limits.limit`.
 Resource = Literal[
     "issue", "l1_data", "l1_tag", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64",
-    "latency", "grid", "sync", "launch", "constant", "adu",
+    "latency", "grid", "sync", "launch", "constant", "adu", "atomic",
 ]  # fmt: skip
 
 
