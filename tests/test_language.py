@@ -406,11 +406,8 @@ def test_json_is_the_same_in_every_language(
             "a.cu:9：v0 在 n 上结果错误：2 个元素中有 1 个是 NaN",
         ),
         (
-            "k.cu:5: uninitialized shared memory: thread (40, 0, 0) of block (0, 0, 0) reads "
-            "tile + 160 bytes, which no thread of its block has written; its value does not "
-            "affect the result",
-            "k.cu:5：共享内存未初始化：线程块 (0, 0, 0) 的线程 (40, 0, 0) 读取 tile + 160 字节，"
-            "该位置没有被本线程块的任何线程写过；不过那里是什么值都不影响结果",
+            "a.cu does not compile: it needs more memory than the 60 MiB that a compiler may take",
+            "a.cu 无法编译：需要的内存超过了编译器可用的 60 MiB",
         ),
         # The worker's words, in the sentence of its failure.
         (

@@ -76,8 +76,8 @@ class SideBySide(Record, frozen=True):
     launch as it ran once, `old` and `new` with launches as often as they count. `covered` is the
     part (0-1) of the work of the `longer` side (0 old, 1 new) that has a counterpart. Where it is
     small, `alone` are (side; the launch) the kernels without one: they are in neither profile.
-    `runs`: how often either side ran a job that other kernels do there, of which one run is
-    compared.
+    `runs`: how often either side ran a job that the other side's kernels do as well; one run
+    of it is compared.
     """
 
     old: Profile

@@ -162,7 +162,7 @@ class KernelFate(Document, frozen=True):
 
 
 class ProgramStep(Document, frozen=True):
-    """One kernel's step, or null and why there is none; `said` is its text for readers.
+    """One kernel's step, or null and the reason; `said` is its text for readers.
 
     `told` is the class of launches that the step is of, null where there is but one, `explains`
     the part of the kernel's change in the program that they make; of several kernels `told` is the

@@ -44,7 +44,7 @@ def _by_name(symbol: str) -> str:
 
 
 def waits_for(symbol: str, *, multi_device: bool = False) -> str:
-    """What a kernel waits for while it runs, by its function or name; "" if unknown."""
+    """The peer that a kernel waits for, by its function or name; "" if unknown."""
     return _by_name(symbol) or (_MULTI_DEVICE if multi_device else "")
 
 

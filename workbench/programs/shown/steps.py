@@ -108,7 +108,7 @@ def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -
 
 
 def steps_of(difference: ProgramDifference, steps: Iterable[KernelStep]) -> list[ProgramStep]:
-    """A document a kernel: its name and fate, and its step, or null and why there is none."""
+    """A document a kernel: its name and fate, and its step, or null and the reason."""
     out = []
     for one in steps:
         told = None

@@ -201,7 +201,7 @@ class Site:
             status = path.stat()
         except OSError as error:
             raise DataError(
-                f"{path}: cannot be read: {error.strerror}", "Check why it is missing."
+                f"{path}: cannot be read: {error.strerror}", "Check the file and its permissions."
             ) from error
         stamp = self._files.get(name)
         if stamp is None or stamp[0] != status.st_mtime_ns or stamp[1] != status.st_size:
