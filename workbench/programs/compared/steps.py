@@ -180,15 +180,11 @@ def closer(
         return _together(row, captures, (details[0], details[1]))
     if len(row.classes) < 2:
         return Closer(old=old, new=new)
-    of = next(_classes_seen(row, old, new), None)
-    if of is None:
-        why = _("its profiled launches have no configuration in common")
-        return Closer(
-            old=None,
-            new=None,
-            silence=_("{why}: `capture --like` profiles the same").format(why=why),
-        )
-    return _of_class(of, row, difference, (old, new))
+    if seen := _classes_seen(row, difference, old, new):
+        return _of_class(seen[0], row, difference, (old, new))
+    why = _("its profiled launches have no configuration in common")
+    silence = _("{why}: `capture --like` profiles the same").format(why=why)
+    return Closer(old=None, new=None, silence=silence)
 
 
 def _looked_at(
@@ -248,11 +244,24 @@ def _together(
     )
 
 
-def _classes_seen(row: WorkChange, old: Profile, new: Profile) -> Iterator[ClassChange]:
-    """The classes with profiled launches on both sides."""
-    return (
-        one for one in row.classes if _only(old, one.old).launches and _only(new, one.new).launches
+def _classes_seen(
+    row: WorkChange, difference: ProgramDifference, old: Profile, new: Profile
+) -> list[ClassChange]:
+    """The classes profiled on both sides; first those of which one launch went the row's way."""
+    before, after = difference.seconds(row)
+    return sorted(
+        (
+            one
+            for one in row.classes
+            if _only(old, one.old).launches and _only(new, one.new).launches
+        ),
+        key=lambda one: (_a_launch(one)[1] - _a_launch(one)[0]) * (after - before) <= 0,
     )
+
+
+def _a_launch(of: ClassChange | WorkChange) -> tuple[float, float]:
+    """The mean weight of a launch on both sides."""
+    return of.old_weight / of.old_launches, of.new_weight / of.new_launches
 
 
 def _only(profile: Profile, side: LaunchClass | None) -> Profile:
@@ -285,7 +294,8 @@ def _doubt(
     if near.seen is not None:
         ratio = near.seen[0] / near.seen[1]
     else:
-        ratio = (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
+        before, after = _a_launch(of)
+        ratio = before / after
     told = comparison.speed.speedup
     moved, apart = comparison.speed.moved, abs(math.log(told / ratio)) > math.log1p(_DISAGREE)
     # As fast on one side explains no change of the other either.
@@ -328,7 +338,7 @@ def _step(
         return step
     old, new = _looked_at(row, difference, details)
     assert old is not None and new is not None  # a class of them was told
-    for other in _classes_seen(row, old, new):
+    for other in _classes_seen(row, difference, old, new):
         whole, way, against = (b - a for a, b in map(difference.seconds, (row, near.of, other)))
         if way * against < 0 and abs(against) >= _HIDDEN * abs(whole):
             closely = _of_class(other, row, difference, (old, new))

@@ -198,6 +198,16 @@ def test_a_step_is_of_the_configuration_that_changed_most() -> None:
     assert "block 32, grid 64 alone" in step.near.words and step.doubt is None
 
 
+def test_launches_that_only_became_fewer_do_not_explain_a_faster_kernel() -> None:
+    """`matmul_backward_bias` of llm.c, 1 → 2: a block of 768 was one of 512 before."""
+    old, before = looked(
+        capture(sized((512, 9000, 64), (512, 9000, 64), (64, 9000, 64))), (512, 9e-6), (64, 9e-6)
+    )
+    new, after = looked(capture(sized((512, 9200, 64), (64, 5000, 64))), (512, 9.2e-6), (64, 5e-6))
+    (step,) = kernel_steps(compare_programs(old, new), (before, after), force=False)
+    assert step.near.words.startswith("a launch of block 64,") and step.story is not None
+
+
 def test_launches_that_have_no_configuration_in_common_are_not_compared() -> None:
     old, before = looked(capture(sized((32, 9000, 64), (256, 8000, 64))), (32, 9e-6))
     new, after = looked(capture(sized((32, 3000, 64), (256, 2000, 64))), (256, 2e-6))
