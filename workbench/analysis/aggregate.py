@@ -256,12 +256,12 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     1. The n-th launch of one signature (template arguments included) and configuration
        with the n-th of the same; then in any configuration.
     2. One name whose template arguments differ only in number types and sizes; then in any
-    arguments, if each side has one such launch left.
+       arguments, if each side has one such launch left.
     3. A kernel under another name, where name and work (instruction mix, threads, duration)
        are much alike: the most alike first. Then one name in one configuration.
     4. If equally many are left on both sides, between the same two kernels or in all: in order, if
-    they have one shape, or no time, or each was merged from as many; else the longest of each side,
-    if both are among them. The rest was added or removed.
+       they have one shape, or no time, or each was merged from as many; else the longest of each
+       side, if both are among them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))

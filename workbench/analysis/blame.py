@@ -10,7 +10,7 @@ The meaning of a state decides where its cause is searched for:
   their cost;
 * **drain** belongs to the stores before the exit, a **barrier**'s wait belongs to the barrier, with
   the late warps' work before it (`Debt.passed`);
-* **branch resolving** belongs to the branch, fences and sleeping to the instruction that asked.
+* **branch resolving** belongs to the branch, fences and sleeping to their instruction.
 
 Several candidates share a wait in proportion to their issues divided by their distance.
 After the ideas of K. Zhou et al., "GPA: A GPU Performance Advisor Based on Instruction

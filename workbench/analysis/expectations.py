@@ -297,7 +297,7 @@ def weigh(score: Score) -> Score:
 
 
 def _promises(profile: Profile) -> Iterator[tuple[str, Rule, str, float | None]]:
-    """Kernel, rule, its title and the part of the duration (0-1) it promises, largest first."""
+    """Kernel, rule, its title and the promised part of the duration (0-1), largest first."""
     found = [
         (launch.kernel, rule)
         for launch in profile.launches

@@ -37,8 +37,8 @@ class KernelChange(Record, frozen=True):
     """One kernel, on one side or both.
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
-    out of the comparison: `alone`). Seconds are of one launch, under the profiler, or as `way` has
-    it of all; spreads and `samples` of how many launches it is the mean (of one run each).
+    out of the comparison: `alone`). Seconds are those of one launch under the profiler, or of all
+    (see `way`); spreads and `samples` are those of the launches in their mean (one run each).
     `weight` is its part (0-1) of all launches of both sides, by duration, else by instructions.
     """
 
@@ -69,7 +69,7 @@ class KernelChange(Record, frozen=True):
 
     @property
     def uneven(self) -> bool:
-        """True if one side ran it more often, so that only as many launches are compared."""
+        """True if one side ran it more often, so that only some launches are compared."""
         return self.way in ("launch", "run")
 
     @property
@@ -303,7 +303,7 @@ def values_words(change: KernelChange) -> str:
 
 
 def kernel_words(change: KernelChange, more: str | None = None) -> str:
-    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name. `more` as of `faster`."""
+    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name. `more`: see `faster`."""
     if change.old_s is None or change.new_s is None or not min(change.old_s, change.new_s) > 0:
         return change.name
     ratio = change.old_s / change.new_s

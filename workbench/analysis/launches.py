@@ -100,7 +100,7 @@ _Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
-    """The profiled launches with the work that each is of: samples of one configuration as one."""
+    """The profiled launches by the work of each: samples of one configuration as one."""
     own: dict[int, list[Launch]] = {}
     for launch, place in zip(profile.launches, places, strict=True):
         if launch.profiled:
@@ -205,7 +205,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
 
 
 def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Way]:
-    """How each pair is compared: in all, unless both ran it as often or one side repeats it."""
+    """How each pair is compared: by sums, unless run equally often or repeated by one side."""
     counts = [Bag(x.kernel for x in side) for side in sides]
     ways: list[Way] = []
     for pair in pairs:

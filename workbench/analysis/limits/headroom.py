@@ -453,7 +453,7 @@ def _ways(seen: Examined) -> tuple[Way, ...]:
     return tuple(sorted(ways, key=lambda way: (-way.rank, way.effort)))
 
 
-# --- The panel: what limits a profile now, where, and what to try first --------------------------
+# --- The panel: the limit of a profile, its place, and the experiments to try first --------------
 
 #: Panels of the launches that were asked for last: a report asks for each of them four times.
 _found: deque[tuple[Launch, Panel]] = deque(maxlen=32)

@@ -47,7 +47,7 @@ _WELL_WORDS = {"selected": N_("issuing"), "not_selected": N_("ready")}
 
 
 def stall_words(state: str) -> str:
-    """A state inside of a sentence: ``barrier stalls``, ``MIO throttle stalls``, ``issuing``."""
+    """A state in a sentence: ``barrier stalls``, ``MIO throttle stalls``, ``issuing``."""
     if state in _WELL_WORDS:
         return _(_WELL_WORDS[state])
     return _("{state} stalls").format(state=catalog()[state].phrase.removesuffix(_(" stall")))
@@ -80,10 +80,10 @@ class Share(Record, frozen=True):
 
 
 class Breakdown(Record, frozen=True):
-    """All states of a launch, largest first. `source` says what the shares are made of.
+    """All states of a launch, largest first. `source` names the source of the shares.
 
-    `counted` are the ids of all states that were looked for, those that no warp was in as well:
-    samples look for all of them, ratios are of one state each.
+    `counted` are the ids of all counted states, even those without a warp: samples count all of
+    them, a ratio counts one state.
     """
 
     source: Literal["samples", "ratios", ""]
@@ -429,9 +429,9 @@ class Limit(Record, frozen=True):
         return structs.replace(self, words=words, kernel=kernel)
 
     def when(self, before: Limit | None) -> Literal["still ", "now ", ""]:
-        """``still`` where the side before was limited by the same, whatever its share.
+        """``still`` if the same unit limited the side before, whatever its share.
 
-        Nothing where it is not known what limited that side.
+        Empty if the limit of that side is unknown.
         """
         if before is None:
             return ""

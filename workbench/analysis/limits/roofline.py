@@ -362,7 +362,7 @@ def roof(chip: Chip | None, launch: Launch, unit: Unit) -> Roof:
 
 
 def _l2_bandwidth(launch: Launch) -> float:
-    """Bytes per second of the L2 at its peak, from the share of it that the launch reached."""
+    """Bytes per second of the L2 at its peak, from the share of peak that the launch reached."""
     sectors, seconds = value_of(launch, "l2_sectors"), value_of(launch, "duration")
     share = launch.metrics.get(_L2_SHARE)
     if not sectors or not seconds or share is None or isinstance(share.value, str):
@@ -380,9 +380,9 @@ def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple
 
 
 def traffic(launch: Launch) -> dict[Level, float]:
-    """Bytes that crossed each level of the memory hierarchy, where the report tells.
+    """Bytes that crossed each level of the memory hierarchy, if the report holds them.
 
-    Of shared memory what its wavefronts could have moved: conflicts take the same cycles.
+    For shared memory what its wavefronts could have moved: conflicts take the same cycles.
     """
     out: dict[Level, float] = {}
     wavefronts = value_of(launch, "shared_wavefronts")
@@ -399,7 +399,7 @@ def traffic(launch: Launch) -> dict[Level, float]:
     dram = value_of(launch, "dram_bytes")
     if dram is not None:
         out["DRAM"] = dram
-        # Bulk copies pass the counted loads by; what is left of L1 traffic then says nothing.
+        # Bulk copies bypass the counted loads; the rest of the L1 traffic then means nothing.
         if out.get("L1", dram) < dram * _PASSED_BY:
             del out["L1"]
     return out
@@ -424,7 +424,7 @@ def position(launch: Launch) -> Position | Missing:
 def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
     """The rate that bounds the study, arithmetic or memory, by its largest problem's intensity.
 
-    The problem's operations per byte of least traffic, against those at which the chip's
+    The problem's operations per byte of least traffic are compared with those at which the chip's
     float32 peak and its memory bandwidth meet.
     """
     arithmetic: RateUnit = "op/s" if work == "op" else "flop/s"
@@ -437,6 +437,6 @@ def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
 
 
 def rate(timing: Timing, unit: RateUnit) -> float | None:
-    """Work of the problem per second of this version; None where the study gives none."""
+    """Work of the problem per second of this version; None if the study gives none."""
     work = timing.bytes if unit == "byte/s" else timing.flops
     return work / timing.time.value if work and timing.time.value else None
