@@ -259,7 +259,7 @@ def _hidden(proofs: Sequence[Proof]) -> Proof | None:
     return max(best.values(), key=lambda each: each.score) if enough else None
 
 
-#: Two counts can balance each other only if one takes this part of the other's cycles.
+#: Two counts can balance each other only if the lesser takes this part of the other's cycles.
 _BALANCED = 0.5
 
 
@@ -408,7 +408,7 @@ def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
 
 # --- the work beside a wait ---------------------------------------------------------------
 
-#: Pipes that do arithmetic: its share of peak times its time is its work.
+#: Pipes that do arithmetic: a pipe's share of peak times its time is its work.
 _PIPES = {r.id: r.counter for r in RESOURCES if r.id in ("tensor", "fma", "alu", "xu", "fp64")}
 #: Names of the grid's size, in CUDA and in Triton.
 _GRID = frozenset({"gridDim", "num_programs"})

@@ -1,8 +1,8 @@
 """The work of units: a unit's share of its peak times all of the time.
 
-ncu's set *basic* holds no counts, but how near its peak every unit was; and no count says what a
-unit did whose instructions differ in size or cost. Share × cycles is what the unit needs for its
-work at its peak rate, so its ratio on two sides is that of the work, whatever the peak is
+ncu's set *basic* holds no counts, only how near each unit was to its peak; and no count measures
+work whose instructions differ in size or cost. Share × cycles is what the unit needs for its work
+at its peak rate, so its ratio on two sides is that of the work, whatever the peak is
 (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure). An SM's units
 count its cycles. The L2 counts its own where a report holds them; its clock follows the SMs' within
 2% in one run, and 7% in two.

@@ -75,7 +75,7 @@ class Share(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """The state's title, which marks the two other states as no stalls."""
+        """The state's title, which says that the two other states are not stalls."""
         return title_of(self.state.id)
 
 

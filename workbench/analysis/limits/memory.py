@@ -29,7 +29,7 @@ from workbench.language import _
 from workbench.model import Launch, LineKey, Number, Profile, Record
 from workbench.sass import OPCODES, Access, opcode_of
 
-# --- The kinds of flow between levels of memory, and the counters of each --------- -------------
+# --- The kinds of flow between levels of memory, and the counters of each ------------------------
 #
 # Amounts are counters of the chip; if only the machine code distinguishes them (shared loads from
 # stores, asynchronous copies), they are the part of a line counter that belongs to some opcodes.
