@@ -1,7 +1,7 @@
 """Several launches of one profile: how they make one number, and how they pair up.
 
 A version may launch several kernels (im2col, then GEMM). Over its launches, counts
-and times add; rates are means weighted by duration (or, where there is none, by
+and times add; rates are means weighted by duration (or, if there is none, by
 instructions); values that the compiler and the launch fix (registers, block size) have neither sum
 nor mean, so one launch represents all. Every combined number says so in its `rule`. Launches of a
 report may be samples: `launches.side_by_side` first.
@@ -80,14 +80,14 @@ class Combined(NamedTuple):
 
 
 def seconds_of(launch: Launch) -> float | None:
-    """A launch's duration under the profiler, in seconds; None where it has none."""
+    """A launch's duration under the profiler, in seconds; None if it has none."""
     return _value(read(launch, "duration"))
 
 
 def kernel_seconds(profile: Profile) -> float | None:
     """All measured launches' durations under the profiler, added up, in seconds.
 
-    None where one of them lacks it, or nothing was measured.
+    None if one of them lacks it, or nothing was measured.
     """
     found = [seconds_of(launch) for launch in profile.launches if launch.profiled]
     known = [seconds for seconds in found if seconds is not None]
@@ -95,14 +95,14 @@ def kernel_seconds(profile: Profile) -> float | None:
 
 
 def metric_sum(profile: Profile, name: str) -> float | None:
-    """A metric over all measured launches, added up; None where one of them lacks it."""
+    """A metric over all measured launches, added up; None if one of them lacks it."""
     found = [launch.metrics.get(name) for launch in profile.launches if launch.profiled]
     known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
     return sum(known) if known and len(known) == len(found) else None
 
 
 def value_of(launch: Launch, counter: str) -> Number | None:
-    """A counter's value in one launch; None where it is missing."""
+    """A counter's value in one launch; None if it is missing."""
     reading = readings_of(launch)[counter]
     return reading.value if isinstance(reading, Reading) else None
 
@@ -257,8 +257,8 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
        with the n-th of the same; then in any configuration.
     2. One name whose template arguments differ only in number types and sizes; then in any
        arguments, if each side has one such launch left.
-    3. A kernel under another name, where name and work (instruction mix, threads, duration)
-       are much alike: the most alike first. Then one name in one configuration.
+    3. A kernel under another name, if name and work (instruction mix, threads, duration) are much
+       alike: the most alike first. Then one name in one configuration.
     4. If equally many are left on both sides, between the same two kernels or in all: in order, if
        they have one shape, or no time, or each was merged from as many; else the longest of each
        side, if both are among them. The rest was added or removed.
@@ -457,7 +457,7 @@ class Recent(Generic[_Of, _Found]):
     is saved.
 
     Args:
-        find: The function; a record is never changed, so its result holds. Nor is the result.
+        find: The function; a record is never changed, so its result stays valid. Callers never change the result.
         most: The most records that it holds, if results are large. None: each result is kept for as
             long as other code holds its record, so that memory does not grow.
     """

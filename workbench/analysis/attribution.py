@@ -69,7 +69,7 @@ KINDS = {
 
 
 class LineShare(Record, frozen=True):
-    """One line of a part. Lines are 1-based, None where that side has none, 0: no line known.
+    """One line of a part. Lines are 1-based, None if that side has none, 0: no line known.
 
     `delta` is what the line contributes to this part; `via` are the names from the symbol to the
     line, including one on it, if it does not use the symbol itself.

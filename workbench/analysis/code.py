@@ -524,6 +524,6 @@ code_of = Recent(_of_launch, most=LADDER)
 
 
 def issues(table: InstructionTable) -> Mapping[int, Number]:
-    """Row -> how often it was issued; empty where that was not counted."""
+    """Row -> how often it was issued; empty if that was not counted."""
     column = table.columns.get("inst_executed")
     return dict(zip(column.rows, column.values, strict=True)) if column else {}

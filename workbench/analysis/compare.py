@@ -179,7 +179,7 @@ class Comparison(Record, frozen=True):
 
     @property
     def comparable(self) -> bool:
-        """False only where `compare` was forced."""
+        """False only if `compare` was forced."""
         return not self.reasons
 
     def both(self, field: str) -> str:
@@ -247,10 +247,10 @@ def compare(
 ) -> Comparison:
     """Compare two profiles counter by counter.
 
-    Times are those outside of a profiler. `force`: compare what is not comparable;
+    Times are those outside a profiler. `force`: compare what is not comparable;
     `Comparison.reasons` says why it is not. `labels` are what to call the two sides (default:
-    version, else kernel). `across`: two devices are meant to be compared: that they differ is no
-    reason against it. Raises InconclusiveError: the two are not comparable and `force` is not set.
+    version, else kernel). `across`: two devices are meant, so their difference is not a reason
+    against it. Raises InconclusiveError: the two are not comparable and `force` is not set.
     """
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)
@@ -528,7 +528,7 @@ def _side(profile: Profile, label: str) -> Side:
     )
 
 
-# --- whether a verdict holds whatever a chip would count ---------------------------
+# --- verdicts that hold for all possible counts of a chip ---------------------------
 #
 # A counter's two values are exchanged for others that are possible (`Chance`): both ends of each
 # side's range, and within it the values that may decide a verdict: the predicted value and the

@@ -14,7 +14,7 @@ with the reason; so is one whose verdict depends on lines that the timing of war
 less often (`noise.Chance`).
 
 Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which an
-author means and a GPU counts: a verdict stands only if it is the same at both ends of the
+author means and a GPU counts: a verdict is valid only if it is the same at both ends of the
 estimate's error.
 """
 

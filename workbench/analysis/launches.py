@@ -241,7 +241,7 @@ def _runs(sides: _Both) -> tuple[int, int]:
 
 
 def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
-    """The positions of samples of one launch, and which launch of both sides is which."""
+    """The positions of samples of one launch, and the correspondence of both sides' launches."""
     twins = _twins(sides, named=named)
     rows: list[_Row] = sorted(twins.items())
     rows += [(at, None) for at in range(len(sides[0])) if at not in twins]

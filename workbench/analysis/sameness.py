@@ -368,7 +368,7 @@ def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amount
 def _other_launch(
     sides: tuple[Profile, Profile], least: float, labels: tuple[str, str]
 ) -> Doubt | None:
-    """The kernel that takes most of the time has more or fewer threads that do as much each.
+    """A doubt if the longest kernel has more or fewer threads that do as much each.
 
     Threads that take over the work of others execute more, except for moves: a thread loads
     up to `_WIDEST` elements in one instruction. `least` is the factor from which the size differs;

@@ -134,7 +134,7 @@ def _states(line: Timeline) -> tuple[Lane, ...]:
     totals = [plus(*values) for values in zip(*(v for __, v in known.values()), strict=True)]
     seen = []
     for name, (state, values) in known.items():
-        # Percent; 0 where no warp waited.
+        # Percent; 0 if no warp waited.
         pairs = zip(values, totals, strict=True)
         shares = [0.0 if whole == 0 else times(100.0, over(part, whole)) for part, whole in pairs]
         if (lane := _lane(_title(state), name, shares)) is not None:

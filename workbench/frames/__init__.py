@@ -329,7 +329,7 @@ def _kept(
 
 @cache
 def _how_read() -> str:
-    """A hash of what decides on a counter's value: the catalog, its reader, and this."""
+    """A hash of all that decides a counter's value: the catalog, its reader, and this file."""
     reader = Path(counting.__file__)
     texts = (reader, reader.with_name("data") / "counters.toml", Path(__file__))
     try:

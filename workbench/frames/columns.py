@@ -35,7 +35,7 @@ class _Numbered:
 
 
 def frame_of(rows: Iterable[Row], columns: dict[str, Kind]) -> pd.DataFrame:
-    """A frame of rows, each with a value for every column; None where a float has no value.
+    """A frame of rows, each with a value for every column; None if a float has no value.
 
     A category's values are strings; a time is ISO 8601 in UTC, or None.
     """

@@ -57,7 +57,7 @@ class Rung:
 
     @property
     def title(self) -> str:
-        """The version's title; "" where the study no longer has it."""
+        """The version's title; "" if the study no longer has it."""
         return self.declared.title if self.declared else ""
 
     @property

@@ -32,7 +32,7 @@ def adopt(
     """The report's profile, filed under `version` and `problem`.
 
     Sources and their hash are those of the version as it is now. `expected` are its launches on
-    that problem; empty where they are unknown. Returns the profile with study, version, problem,
+    that problem; empty if they are unknown. Returns the profile with study, version, problem,
     source paths of the project where the text is the same, and notices. `source_hash` is the
     version's if the report's source is the version's code, a different one (so that the profile
     counts as stale) if it differs, and empty if the report holds no source.

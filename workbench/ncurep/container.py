@@ -4,7 +4,7 @@ NVIDIA's reader takes anything: an empty file, garbage and a folder all load as 
 report with no ranges, and a file that was cut short loads as one with fewer
 kernels. So the file is checked here before the reader sees it.
 
-What is known of the format (NVIDIA documents a file header followed by blocks of
+Known facts about the format (NVIDIA documents a file header followed by blocks of
 header and payload, and ships the protobuf definitions with Nsight Compute)::
 
     "NVR\0"  u32 size  FileHeader                        once
@@ -118,7 +118,7 @@ class CaptureSession:
     """The session records of a report.
 
     Attributes:
-        created: Unix time of the capture in seconds; 0 where unknown.
+        created: Unix time of the capture in seconds; 0 if unknown.
         tools: ``Nsight Compute Target``, ``CUDA Version``, ``PerfWorks``,
             ``Display Driver Version`` -> version.
         command: The command line as ncu recorded it; empty in old or GUI-made reports.
@@ -132,7 +132,7 @@ class CaptureSession:
 
     @property
     def when(self) -> str:
-        """The time of the capture as records hold it; empty where it is unknown."""
+        """The time of the capture as records hold it; empty if it is unknown."""
         with contextlib.suppress(OverflowError, OSError, ValueError):
             if self.created:
                 return datetime.fromtimestamp(self.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -140,7 +140,7 @@ class CaptureSession:
 
     @property
     def ncu_version(self) -> str:
-        """Ncu's version without its build number: ``2025.3.1.0``; empty where unknown."""
+        """Ncu's version without its build number: ``2025.3.1.0``; empty if unknown."""
         return self.tools.get(_NCU, "").partition(" ")[0]
 
 
@@ -174,7 +174,7 @@ def _damaged(path: Path, why: str) -> DataError:
 def read_container(path: Path, *, shown: Path | None = None) -> Container:
     """Check that `path` is a whole report and read its frame.
 
-    Messages name `shown`, where `path` is a temporary copy. Raises DataError: no report, or one
+    Messages name `shown`, where `path` is a temporary copy. Raises DataError: not a report, or one
     that was cut short or damaged; the message names the expected and the found size.
     """
     shown = shown or path
@@ -245,7 +245,7 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
 
 
 def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
-    """Name the block that must follow the last one and is missing; "" where none is.
+    """Name the block that must follow the last one and is missing; "" if none is.
 
     `kinds` are, of each block: has sources, has results, session records in its header.
     """

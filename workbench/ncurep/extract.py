@@ -78,7 +78,7 @@ _Series = dict[int, float]  # time stamp -> value
 
 
 def read_timeline(action: Any) -> Timeline | None:
-    """The PM samples of an ``ncu_report.IAction``; None where the report holds none."""
+    """The PM samples of an ``ncu_report.IAction``; None if the report holds none."""
     # Metrics of one pass share their time stamps.
     passes: dict[tuple[int, ...], dict[str, _Series]] = defaultdict(dict)
     for raw, name in _sampled(tuple(action.metric_names())):

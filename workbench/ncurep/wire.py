@@ -28,7 +28,7 @@ def messages(data: bytes, number: int) -> Iterator[bytes]:
 
 
 def text(data: bytes, number: int) -> str:
-    """The first value of a string field; empty where there is none."""
+    """The first value of a string field; empty if there is none."""
     return next(messages(data, number), b"").decode("utf-8", "replace")
 
 

@@ -102,7 +102,7 @@ def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection
 def of_one_problem(
     texts: tuple[str, ...], selection: Selection
 ) -> tuple[tuple[str, ...], Selection]:
-    """Targets without their problem, and the selection with it: one holds for all of them."""
+    """Targets without their problem, and the selection with it: it applies to all of them."""
     names = []
     for text in texts:
         name = text

@@ -259,7 +259,7 @@ class Key(NamedTuple):
         return place(self.version, self.path)
 
     def error(self, what: str, hint: str) -> UsageError:
-        """The error for it, at its line."""
+        """The error for the key, at its line."""
         return UsageError(f"{self.where}: {what}", hint)
 
     def names_in(self, text: str) -> tuple[str, ...]:

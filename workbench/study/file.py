@@ -84,7 +84,7 @@ def _words(error: BaseException) -> str:
 
 
 class StudyFile:
-    """The names that a ``study.py`` defines, behind checks.
+    """The names that a ``study.py`` defines, with checks.
 
     `shown` is its name in messages, ``kernels/sgemm/study.py``.
     """

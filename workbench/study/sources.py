@@ -244,7 +244,7 @@ def source_hash(project: Project, version: Version) -> str:
     maps, its defines and flags, and the text of the project files that it includes. Title,
     change, expectations and requirements are prose: editing them leaves a recorded
     profile valid. Line ends, trailing blanks and blank lines around the code do
-    not count; comments do, because they are part of what a report shows.
+    not count; comments do, because they are part of a report.
     """
     sources = local_sources(project, version)
     code = frontmatter.code(version.text, kind=version.kind)

@@ -54,7 +54,7 @@ _STALL = 0.02
 
 
 class Proof(Record, frozen=True):
-    """One proposition: what was edited moved this counter. `score` is as in `Hypothesis.score`.
+    """One proposition: the edit moved this counter. `score` is as in `Hypothesis.score`.
 
     `beside`: for a wait, the count of its kind that moved with it at the same place, or the share
     of a pipe that did the same work; for the grid, its waves.
@@ -70,7 +70,7 @@ class Proof(Record, frozen=True):
 class StallMove(Record, frozen=True):
     """A warp state over the whole kernel, in seconds of the duration, on both sides.
 
-    `share` is the part of what the step gained or lost (0-1, more where states cancel out; below
+    `share` is the part of the step's gain or loss (0-1, more if states cancel out; below
     zero for one that moved against the time).
     """
 

@@ -65,7 +65,7 @@ _DRIVES = 0.9
 QUIET = 0.01
 #: The least part of the change that an explanation must explain.
 LEAST = 0.05
-#: A wait is named as its own proof only where no count explains half as much as it fell.
+#: A wait is named as its own proof only if no count explains half of its fall.
 _WAIT_AGAINST_COUNT = 0.5
 #: A wait that fell lets other waits grow in its place: this part of it counts as a gain.
 _WAIT_IS = 0.6
@@ -99,7 +99,7 @@ _HAND_OVER = "USETMAXREG"
 class Behaviour(Record, frozen=True):
     """The behaviour of one version: counters' values, seconds by warp state, busy resources.
 
-    `waits` is None where no warp state was counted; `works` are those of `works_of`.
+    `waits` is None if no warp state was counted; `works` are those of `works_of`.
 
     `roles`: its warps have different kinds of work, e.g. warps that hand registers to others.
     `running`: the time that its SMs were active.
@@ -118,7 +118,7 @@ class Behaviour(Record, frozen=True):
         return total(self.waits.values()) if self.waits is not None else None
 
     def waited(self, state: str) -> Maybe:
-        """Seconds in a warp state; absent where it was not counted."""
+        """Seconds in a warp state; absent if it was not counted."""
         return self.waits.get(state) if self.waits is not None else None
 
     def part(self, states: frozenset[str]) -> Maybe:

@@ -220,7 +220,7 @@ _LAUNCH = re.compile(r"^\W*(?:grid|block)\s*=(.*)", re.MULTILINE)
 
 
 def _launch_words(profile: Profile) -> set[str]:
-    """The names and numbers that launches are written with."""
+    """The names and numbers in the expressions of launches."""
     lines = (line for source in profile.sources for line in _LAUNCH.findall(source.text or ""))
     return {word for line in lines for word in re.findall(r"\w+", line)}
 

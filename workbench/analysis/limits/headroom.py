@@ -138,7 +138,7 @@ _NEAR_PEAK = 80.0
 
 
 def _excess(seen: Examined, whole: str, noun: str) -> Share | None:
-    """The part (0-1) of a count that is in excess of what lanes asked for."""
+    """The part (0-1) of a count in excess of the lanes' requests."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
     if not total or excess is None:
         return None
@@ -484,7 +484,7 @@ def _panel(launch: Launch, device: Device) -> Panel:
 
 
 def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
-    """Path and text of a source line; "" for what the profile does not hold."""
+    """Path and text of a source line; "" if the profile does not hold them."""
     file, number = key
     if not 0 <= file < len(profile.sources):
         return "", ""

@@ -399,7 +399,7 @@ def _vote(
                 votes.setdefault(a, set()).add(b)
 
 
-# --- Two sources beside each other: which line faces which, and what differs in it ---------------
+# --- Two sources side by side: facing lines, and the differences in them -------------------------
 #
 # `workbench.analysis.source.files` has already found the unchanged lines. This part is only for
 # display and moves no counter: inside a change, similar lines face each other, and the tokens in
@@ -428,7 +428,7 @@ class Facing(Record, frozen=True):
 
 #: Characters ``first`` to ``last`` (not included) of a line.
 Characters = tuple[int, int]
-#: Line -> the hunk that it is in; lines of one hunk face no lines of another.
+#: Line -> the hunk that it is in; lines of one hunk do not face lines of another.
 Hunks = Mapping[int, int]
 
 

@@ -152,7 +152,7 @@ class Turns(Record, frozen=True):
 #
 # 1. *Level*: machines are repaired and drivers exchanged. If the later runs and the earlier ones
 #    differ at the 1% level (the exact test of Mann and Whitney, Annals of Mathematical Statistics
-#    18, 1947) and by more than `LEAST`, only the later ones are taken, again and again.
+#    18, 1947) and by more than `LEAST`, only the later ones are taken, repeatedly.
 # 2. *Outliers*: a run further from the median than 3.5 robust standard deviations (1.4826 times the
 #    median absolute deviation; F. R. Hampel, JASA 69, 1974) and `LEAST` is set aside.
 # 3. *Interval*: of the rest, mean and standard deviation of the logarithms give the 99%
