@@ -457,7 +457,7 @@ class Recent(Generic[_Of, _Found]):
     is saved.
 
     Args:
-        find: The function; a record is never changed, so its result stays valid. Callers never change the result.
+        find: The function. Neither a record nor its result is ever changed, so results stay valid.
         most: The most records that it holds, if results are large. None: each result is kept for as
             long as other code holds its record, so that memory does not grow.
     """

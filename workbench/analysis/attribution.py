@@ -83,7 +83,7 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-#: Note -> the reason for an amount that is linked to no change.
+#: Note -> the reason for an amount that is not linked to a change.
 _ELSEWHERE = {
     "no-line": N_("instructions without a source line"),
     "no-samples": N_("launches too short for a warp sample"),
@@ -113,7 +113,7 @@ class Linked(Record, frozen=True):
 
     @property
     def elsewhere(self) -> str:
-        """A possible reason of a change that is linked to no edit, by its `note`."""
+        """A possible reason for a change that is not linked to any edit, by its `note`."""
         return _(_ELSEWHERE.get(self.note, N_("the compiler, or noise")))
 
     @property

@@ -121,7 +121,7 @@ def apportion(amount: int, weights: Sequence[int]) -> list[int]:
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 #: The most instructions between a result of fixed latency and a wait for it.
 _FIXED_LATENCY = 16
-#: Steps through instructions of fixed latency, if no writer matches the scoreboard.
+#: The most steps through instructions of fixed latency, if no writer matches the scoreboard.
 _STEPS = 3
 #: The most stores searched for before an exit, and copies before a wait for them.
 _STORES, _COPIES = 16, 16
@@ -173,7 +173,7 @@ def _costs(table: InstructionTable, operations: Sequence[SassOp]) -> list[Number
     return out
 
 
-#: Code -> (state, row) -> what is to blame.
+#: Code -> (state, row) -> the causes.
 _causes_of: WeakKeyDictionary[Slices, dict[tuple[str, int], tuple[Kind, list[Producer]]]] = (
     WeakKeyDictionary()
 )

@@ -224,7 +224,7 @@ class Comparison(Record, frozen=True):
 
 
 def label_of(profile: Profile) -> str:
-    """``v3``, or for a report of something else its kernels' names."""
+    """``v3``, or for a report without a version its kernels' names."""
     if profile.version:
         return profile.version
     names = list(dict.fromkeys(launch.kernel for launch in profile.launches))

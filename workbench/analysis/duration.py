@@ -39,7 +39,7 @@ METHOD = N_(
 #: Added if one side's instructions do not show which waits for which.
 UNFOLLOWED = N_("; without SASS, time stays on the lines that waited")
 
-#: Paths that are kept of a part, and lines of a queue on either end of one.
+#: The most paths to keep for a part, and the most lines of a queue on either end of one.
 _PATHS, _ENDS = 4, 6
 
 
@@ -122,7 +122,7 @@ _Amounts = dict[int, int]
 
 
 def wilson(count: float, total: int) -> tuple[float, float]:
-    """Wilson's 95% score interval of a share (E. B. Wilson, 1927), right at 0 and 1 as well."""
+    """Wilson's 95% score interval of a share (E. B. Wilson, 1927), valid at 0 and 1 too."""
     share, z2 = count / total, _Z * _Z
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     half = _Z / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))

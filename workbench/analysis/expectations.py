@@ -208,7 +208,7 @@ def _reach(
     exact = prediction.form == "to"
     missing = abs(target - new)
     if abs(way) <= noise and new != target:
-        # It was predicted to stay, or hardly to move, and moved elsewhere.
+        # It was predicted to stay, or hardly to move, but it moved.
         if abs(new - old) > noise and (missing > noise if exact else (new - old) * way < 0):
             beyond = _("it moved {missing} too far").format(missing=quantity(missing, unit))
             return "refuted", beyond if exact else _("it moved the other way")

@@ -91,7 +91,7 @@ class SideBySide(Record, frozen=True):
     runs: tuple[int, int] = (1, 1)
 
 
-#: The last answers: the parts of one comparison ask for the same profiles.
+#: The last results: the parts of one comparison need the same profiles.
 _beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
 _Both = tuple[Sequence[Launch], Sequence[Launch]]
 #: Positions of launches: of one and its counterpart, and in groups on both sides.

@@ -1,4 +1,4 @@
-"""Formats of numbers that one side of a step calculates in, and the other one does not."""
+"""Number formats in which only one side of a step calculates."""
 
 from __future__ import annotations
 

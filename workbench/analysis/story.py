@@ -273,7 +273,7 @@ class _Numbers:
         self.time, self.seconds = part, seconds or 1.0
 
     def tie(self) -> Tie | None:
-        """The facts of the link; None if none is worth telling."""
+        """The facts of the link; None if all are too small to show."""
         facts = in_order(list(filter(self._is_told, self.facts)))
         timed = self._time_weight() >= TELLING
         if not facts and not timed:

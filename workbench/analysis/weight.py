@@ -125,7 +125,7 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
 
 
 def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, ...]:
-    """The counters that moved most, at most one of a group until every group had its turn.
+    """The counters that moved most, at most one per group until every group has had its turn.
 
     Excess and ideal follow from the counters that they belong to, and are left out.
     """

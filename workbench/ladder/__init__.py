@@ -290,7 +290,7 @@ class Ladder:
 
     @property
     def tunings(self) -> dict[Path, Tuning]:
-        """Those that have a winner on this problem."""
+        """The tunings that have a winner on this problem."""
         return {
             path: tuning
             for path, tuning in self.family.tunings.items()
@@ -336,7 +336,7 @@ class Ladder:
 
     @cached_property
     def device_name(self) -> str:
-        """The device as it calls itself."""
+        """The name that the device reports."""
         for rung in self.order:
             if rung.timing:
                 return rung.timing.device.name

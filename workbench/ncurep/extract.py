@@ -70,7 +70,7 @@ _STATE = "__warps_issue_stalled_"
 _ACTIVE = ("sm__", "smsp__", "l1tex__")
 #: Time stamps are nanoseconds since 1970; smaller values are not times.
 _EARLIEST = 10**15
-#: Samples that are kept; more are merged by their mean.
+#: The most samples to keep; more are merged into their means.
 _MOST = 256
 _NS = 1e-9
 
@@ -439,7 +439,7 @@ def _limit_memory(size: int) -> None:
         import resource  # POSIX only
 
         limit = ByteLimit("reading a report", 512 * MIB + 64 * size).bytes
-        # The next report may be larger: only what holds now is lowered.
+        # The next report may be larger: only the soft limit is lowered.
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -59,7 +59,7 @@ def stem(name: str) -> str:
 
 
 def exported(path: Path) -> Path:
-    """The report that ncu wrote for ``--export path``: it may have put its own suffix on it."""
+    """The report that ncu wrote for ``--export path``: ncu may have added its own suffix."""
     return next((x for x in (path, path.with_name(path.name + "z")) if x.is_file()), path)
 
 

@@ -152,7 +152,7 @@ def _worst(verified: Verified, failures: Failures) -> WorkbenchError | None:
         return errors[0]
     if errors:
         worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
-        open_ = isinstance(worst, InconclusiveError)  # all of them are, if the worst is
+        open_ = isinstance(worst, InconclusiveError)  # if the worst is, all are
         names = [
             " ".join(piece.key)
             for piece, error in failed

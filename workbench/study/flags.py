@@ -40,7 +40,7 @@ _LISTED = "`workbench docs front-matter` lists the flags that a version may have
 
 
 def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
-    """The fault of the first flag that may not be given, and the remedy; None: all may."""
+    """The fault of the first forbidden flag, and the remedy; None: all are allowed."""
     for flag, name, value in _read(flags):
         if not name:
             kind = "further options" if flag.startswith("@") else "code"

@@ -240,7 +240,7 @@ def _described(
 
 
 def _known(keys: Keys, key: str, value: str, known: Collection[str]) -> None:
-    """Refuse a word that a descriptor does not know."""
+    """Refuse an unknown word for a descriptor."""
     kind, _, what = key.partition("[")[0], "", key.rpartition(".")[2]
     if value not in known:
         hint = did_you_mean(value, known, f"{what}s")
@@ -250,7 +250,7 @@ def _known(keys: Keys, key: str, value: str, known: Collection[str]) -> None:
 def _sizes(
     keys: Keys, index: int, table: TensorMapTable | TextureTable, names: Collection[str]
 ) -> DescriptorSpec:
-    """The keys that hold sizes, those that were given."""
+    """The given keys that hold sizes."""
     kind = "tensor_map" if isinstance(table, TensorMapTable) else "texture"
     given = {each: getattr(table, each) for each in names}
     return {

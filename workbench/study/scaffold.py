@@ -54,14 +54,14 @@ def first_text(name: str) -> str:
 
 
 def filled(text: str) -> str:
-    """A paragraph of a file, 95 columns wide; Chinese has no blanks: a sentence a line."""
+    """A paragraph of a file, 95 columns wide; Chinese has no blanks: a line per sentence."""
     if current() == "en":
         return textwrap.fill(text, 95)
     return re.sub(r"(?<=[。；])(?=.)", "\n", text)
 
 
 def trimmed(axes: Iterable[int | str]) -> list[int | str]:
-    """Extents without the ones at their end."""
+    """Extents without trailing ones."""
     found = list(axes)
     while len(found) > 1 and found[-1] == 1:
         found.pop()

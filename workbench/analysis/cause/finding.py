@@ -491,7 +491,7 @@ def stays(comparison: Comparison) -> bool:
 
 
 def _steps(attribution: Attribution, new: Profile) -> tuple[int, ...]:
-    """The first hunks whose new lines say how many blocks there are: they step by it."""
+    """The first hunks whose new lines use the number of blocks as a step."""
     texts = {s.path: scan(s.text, s.path).tokens for s in new.sources if s.text}
     found = []
     for hunk in attribution.hunks:

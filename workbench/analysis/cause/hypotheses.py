@@ -69,7 +69,7 @@ LEAST = 0.05
 _WAIT_AGAINST_COUNT = 0.5
 #: A wait that fell lets other waits grow in its place: this part of it counts as a gain.
 _WAIT_IS = 0.6
-#: A unit below this share of its peak (%) had nothing to do.
+#: A unit below this share of its peak (%) counts as idle.
 _IDLE = 1.0
 #: A logarithm: a count rose by half, or fell by a third.
 HALF = 0.4
@@ -292,7 +292,7 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
-            # It is unknown if waits of warps that copy for others hold up any warp.
+            # It is unknown whether waits of warps that copy for others hold up any warp.
             times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
         ),
         "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),

@@ -54,7 +54,7 @@ _WHOLE = {
 }
 #: A hunk that has less than this part of the largest one's amount is not named beside it.
 _BESIDE = 0.5
-#: Amounts of opposite sign whose sum is less than this part of the larger one are one move.
+#: Amounts of opposite sign whose sum is less than this part of the larger one count as one move.
 _CANCEL = 0.15
 #: A hunk that took over this part of another's amount is named beside it.
 _TAKEN = 0.25
@@ -142,7 +142,7 @@ def place_of(
     for split in moved:
         found = _largest(_by_hunk(split), float(split.delta))
         if found is not None:
-            # A copy's bytes are unknown: its part of reads is not its part of copies.
+            # A copy's bytes are unknown: its share of reads may differ from its share of copies.
             if split is attribution.kinds.get("bulk_loads"):
                 return structs.replace(found, share=None)
             found = structs.replace(found, called=_called(split, found.hunks))
@@ -159,7 +159,7 @@ def place_of(
 
 
 def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
-    """The one hunk that calls what some hunks hold; None if several do."""
+    """The one hunk that calls the functions in some hunks; None if several do."""
     found = {n for part in split.parts if set(part.hunks) & set(hunks) for n in part.callers}
     return tuple(found.difference(hunks)) if len(found) == 1 else ()
 
@@ -310,7 +310,7 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
         other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
         chosen += [hunk for hunks in other for hunk in hunks]
     chosen = chosen[:_MOST]
-    # Amounts shared with a hunk that is not named are not the named ones'.
+    # Amounts shared with an unnamed hunk do not belong to the named ones.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
     known = _EDITED <= share <= 1
     swapped = _swapped(each, moves, change, chosen)

@@ -125,7 +125,7 @@ _GLOBAL = ("lg_throttle", "long_scoreboard")
 _SHARED = WAITS["shared_wavefronts"]
 #: Below this theoretical occupancy (%) more warps may hide waits.
 _FEW_WARPS = 50.0
-#: A kernel of multiply-adds: from this part of its instructions on.
+#: From this part of its instructions on, a kernel counts as one of multiply-adds.
 _PRODUCTS = 0.4
 #: Products of TF32 that give one of float32: high by high, high by low, low by high.
 _TF32_PRODUCTS = 3
@@ -455,7 +455,7 @@ def _ways(seen: Examined) -> tuple[Way, ...]:
 
 # --- The panel: the limit of a profile, its place, and the experiments to try first --------------
 
-#: Panels of the launches that were asked for last: a report asks for each of them four times.
+#: Panels of the latest launches: a report needs each of them four times.
 _found: deque[tuple[Launch, Panel]] = deque(maxlen=32)
 
 

@@ -328,7 +328,7 @@ class _Pairing:
         return self._maps
 
     def declared(self, name: str, other: str) -> bool:
-        """True if the old side declares one name and the new side the other, as the same kind."""
+        """True if the old side declares one name and the new side the other, of the same kind."""
         kinds = [
             {symbol.kind for symbol in found.symbols if symbol.name == word}
             for found, word in zip(self.maps, (name, other), strict=True)
