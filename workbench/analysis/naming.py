@@ -98,7 +98,7 @@ def _with_arguments(name: str, launch: Launch) -> str:
 
 
 def shortened(name: str, longest: int = _LONGEST) -> str:
-    """A name that fits into `longest` letters, its end left out."""
+    """A name, cut to at most `longest` letters."""
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 

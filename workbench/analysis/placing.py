@@ -187,7 +187,7 @@ class Placing:
 
     @staticmethod
     def _nowhere(line: Line, files: dict[int, int]) -> Line | None:
-        """Twin of a line that no text shows: the same number in the paired file."""
+        """Twin of a line without text: the same number in the paired file."""
         if line[0] < 0:
             return line
         return (files[line[0]], line[1]) if line[0] in files else None
@@ -283,7 +283,7 @@ class Placing:
         return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
 
     def _unknown(self, a: Line | None, b: Line | None) -> bool:
-        """True if no text shows the line: then it may have changed."""
+        """True if the line has no text: then it may have changed."""
         return any(
             -1 in unknown or (line is not None and line[0] in unknown)
             for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))

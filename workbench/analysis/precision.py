@@ -21,7 +21,7 @@ VANISHED = 0.05
 #: A number format is shown if it makes this part of a side's operations, and (except for matrix
 #: products) of its lanes' instructions; it is gone if less than `VANISHED` of it is left.
 _OF_OPERATIONS, _OF_LANES = 0.01, 0.005
-#: Percent of their peak from which tensor cores do a kernel's products.
+#: From this percentage of their peak on, tensor cores do a kernel's products.
 _AT_WORK = 10.0
 #: Bits of significance of every format, and the name of its operations.
 _FORMATS = {

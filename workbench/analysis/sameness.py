@@ -69,7 +69,7 @@ _OTHER_SIZE = 1.5
 _SAME_INSTRUCTIONS = 0.1
 #: Threads that each execute up to this factor more or fewer instructions do equal work.
 _AS_MUCH = 1.25
-#: Elements that a thread may load at once.
+#: The most elements that a thread may load at once.
 _WIDEST = 16.0
 #: Two factors within the first part are equal; those of lanes and memory, within the second.
 _AGREE, _ALIKE = 0.05, 0.1

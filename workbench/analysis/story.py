@@ -100,7 +100,7 @@ class Story(Record, frozen=True):
 
     @property
     def launch_leads(self) -> bool:
-        """Whether the step is the launch's: block, grid, constants or flags, and no code."""
+        """True if the step changes only the launch (block, grid, constants, flags), not code."""
         shown = {chapter.hunk.id for chapter in self.chapters}
         launch = any(proof.place.link == "launch" for proof in self.cause.proofs[:1])
         return not shown or (not shown.intersection(self.named) and (launch or bool(self.named)))

@@ -18,7 +18,7 @@ from workbench.language import _
 from workbench.model import Launch, Profile, Record, Timeline
 
 _PEAK = r"(_realtime)?\.avg\.pct_of_peak_sustained_elapsed$"
-#: Title, and the sampled metric; chips and versions of ncu call it somewhat differently.
+#: Title, and the sampled metric; its name differs slightly between chips and versions of ncu.
 _THROUGHPUTS = (
     ("Instructions issued", rf"sm__inst_executed{_PEAK}"),
     ("FMA pipe", rf"sm__(inst_executed_pipe_fma|pipe_fma_cycles_active){_PEAK}"),

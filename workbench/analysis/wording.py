@@ -24,7 +24,7 @@ from workbench.units import capital, listed, quantity, several, signed
 
 #: The prefix of ncu's counters of warp samples.
 SAMPLES = "smsp__pcsamp_"
-#: The most lines to name of an unknown source: those that changed most.
+#: The most lines to name for an unknown source: those that changed most.
 _PLACES = 3
 #: The most lines to name for a symbol's counter.
 _FEW = 4

@@ -368,7 +368,7 @@ def _direct(name: str) -> tuple[str, ...]:
 
 
 def _told(launch: Launch, name: str) -> bool:
-    """True if a launch's counter is ncu's own metric, not one made of its instructions."""
+    """True if a launch's counter is ncu's own metric, not one made from its instructions."""
     if not launch.profiled or name not in catalog():
         return True
     reading = read(launch, catalog()[name])

@@ -213,7 +213,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 
     @property
     def winners(self) -> dict[str, Trial]:
-        """Problem -> its best trial; a problem without any is not there."""
+        """Problem -> its best trial; a problem without any is left out."""
         found = {problem: self.ranked(problem) for problem in self.problems}
         return {problem: ranked[0] for problem, ranked in found.items() if ranked}
 

@@ -149,7 +149,7 @@ class Container:
     """The frame of a report file.
 
     Attributes:
-        size: Of the file, in bytes.
+        size: The size of the file, in bytes.
         blocks: The offsets of each block.
         results: Number of results (kernels, ranges, graphs) in the file.
         doubts: Signs that the file was cut between two blocks; empty for most.
@@ -190,7 +190,7 @@ def read_container(path: Path, *, shown: Path | None = None) -> Container:
 
 
 def parse(data: bytes | mmap.mmap, path: Path) -> Container:
-    """As `read_container`, over bytes; `path` is for messages."""
+    """Like `read_container`, for bytes; `path` is for messages."""
     if not data:
         raise _damaged(path, "the file is empty (0 bytes)")
     start = data[: len(MAGIC)]

@@ -35,16 +35,16 @@ from workbench.ncurep.wire import Field, WireError, fields, messages, text, vari
 _GRID, _BLOCK = 10, 11
 #: Of a block's header: the names of the metrics that its results add, numbered across all blocks.
 METRIC_NAMES = 4
-#: Of a result: a metric, its number in that list and its value. ncu always has nanoseconds.
+#: Of a result: a metric, its number in that list and its value. ncu always stores nanoseconds.
 METRIC, _DURATION = 13, b"gpu__time_duration.sum"
 _DOUBLE = b"\x12\x09\x19"  # a message of nine bytes: field 3, of fixed 64 bits
 _VALUE = struct.Struct("<d")
-#: Bytes of results, and results, that an excerpt may hold before the next one begins.
+#: The most bytes of results in an excerpt, and the most results.
 PART, MOST = 8 << 20, 250
 
 
 class ListedResult(Record, frozen=True):
-    """The facts of a launch that a report gives without the native reader: enough to choose by."""
+    """The facts of a launch that a report gives without the native reader: enough to choose it."""
 
     symbol: str
     function: str

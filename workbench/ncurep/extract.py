@@ -431,7 +431,7 @@ def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
 
 
 def _limit_memory(size: int) -> None:
-    """Keep a damaged length field from taking the machine's memory, and cores off the disk.
+    """Keep a damaged length field from taking the machine's memory, and core dumps off the disk.
 
     Whole reports took less than 150 MB plus 40 times their size; libraries do not count.
     """

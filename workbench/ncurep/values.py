@@ -159,8 +159,8 @@ def _is_whole(name: str) -> bool:
 def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
     """All metrics of one launch, and why the others have no number.
 
-    One metric that the native reader cannot give must not lose the report, hence
-    the wide net around each.
+    One metric that the native reader cannot give must not lose the report, so every exception is
+    caught for each.
     """
     metrics: dict[str, Metric] = {}
     absent: dict[str, str] = {}

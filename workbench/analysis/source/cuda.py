@@ -317,7 +317,7 @@ def _switch(reader: Reader, node: Node) -> None:
 
 
 def _if(reader: Reader, node: Node) -> None:
-    """The condition governs both branches, and all that follows if a branch leaves."""
+    """The condition governs both branches, and all that follows if a branch exits."""
     then = node.child_by_field_name("consequence")
     condition = node.child_by_field_name("condition")
     last = then

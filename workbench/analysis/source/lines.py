@@ -174,7 +174,7 @@ class _Aligner:
         ids: dict[Hashable, int] = {}
         self.a = [ids.setdefault(key, len(ids)) for key in old]
         self.b = [ids.setdefault(key, len(ids)) for key in new]
-        # Even an empty-looking line weighs a little: longer matches win among equals.
+        # Even a line without information has a weight: among equals longer matches win.
         self.weight = [1 + 8 * weights.get(key, 1) for key in ids]
 
     def run(self) -> list[Pair]:

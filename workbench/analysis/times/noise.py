@@ -275,7 +275,7 @@ def _who(profile: Profile, ncu: str) -> tuple[str, str, str]:
     return (words, "runs", "holds") if many == 1 else (words, "run", "hold")
 
 
-#: 97.5% quantiles of Student's t with 1, 2, … degrees of freedom; beyond them that of the normal.
+#: 97.5% quantiles of Student's t with 1, 2, … degrees of freedom; then the normal one.
 _STUDENT = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),

@@ -317,7 +317,7 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
 
 @cache
 def _ways(m: int, n: int, u: int) -> int:
-    """Orders of m and n values in which `u` pairs have the first one larger."""
+    """Orders of m and n values with `u` pairs whose first one is larger."""
     if u < 0 or u > m * n:
         return 0
     if m == 0 or n == 0:
