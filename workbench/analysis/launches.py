@@ -358,7 +358,7 @@ def _twins(sides: _Both, *, named: bool) -> dict[int, int]:
 
 
 def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
-    """By ncu's name: the extremes of new over old, over all pairs without any one."""
+    """By ncu's name: the extremes of new over old if any one pair is left out."""
     out = {}
     for name in old[0].metrics:
         values = [[x.metrics[name].value for x in side if name in x.metrics] for side in (old, new)]

@@ -60,7 +60,7 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
         """The same task in a job.
 
         Args:
-            since: The time of its first start (ISO 8601), if it was interrupted then.
+            since: The time of its first start (ISO 8601), if it was interrupted since.
             gpus: The GPUs that the job has.
         """
         del since, gpus

@@ -38,7 +38,7 @@ from workbench.units import listed, quantity
 #: Even if repeated captures lie close together, a change below this share of the default noise does
 #: not count: captures of one session share their clocks and their addresses.
 _SHARE = 0.1
-#: New over old of sums over paired launches, without any one pair: least, greatest.
+#: New over old of sums over paired launches, any one pair left out: least, greatest.
 Steady = tuple[float, float]
 
 
