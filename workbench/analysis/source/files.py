@@ -105,8 +105,8 @@ def unknown_files(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Files of both sides whose text is unknown and may differ.
 
-    Equal hashes exclude a change, and equal compilers one in their own headers. -1 means a side that
-    holds no text at all. `files`: which old file is paired with which new one.
+    Equal hashes exclude a change, and equal compilers one in their own headers. -1 means a side
+    that holds no text at all. `files`: which old file is paired with which new one.
     """
     toolkit = bool(old.compiler) and old.compiler == new.compiler
     same = {
