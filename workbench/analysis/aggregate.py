@@ -1,10 +1,10 @@
 """Several launches of one profile: how they make one number, and how they pair up.
 
 A version may launch several kernels (im2col, then GEMM). Over its launches, counts
-and times add; rates are means weighted by duration (or, where there is none, by
-instructions); what the compiler and the launch fix (registers, block size) has neither
-sum nor mean, so one launch speaks for all. Every number that was made this way says so
-in its `rule`. Launches of a report may be samples: `launches.side_by_side` first.
+and times add; rates are means weighted by duration (or, if there is none, by
+instructions); values that the compiler and the launch fix (registers, block size) have neither sum
+nor mean, so one launch represents all. Every combined number says so in its `rule`. Launches of a
+report may be samples: `launches.side_by_side` first.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
 #: The emulator's metric of a kernel's machine code: its SHA-256.
 COMPILED = "ptxas__code"
-#: In the name of every metric that is made of warp samples.
+#: Part of the name of every metric that is made from warp samples.
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
 _ALIKE = 0.6
-#: From so many letters on, a name inside of another is not an accident.
+#: A name of at least this many letters inside another is not an accident.
 _WORD = 4
-#: Grids whose numbers of blocks lie within this part of each other are one class.
+#: Grids whose numbers of blocks differ by at most this fraction are one class.
 _NEAR = 0.02
 
 
 class LaunchPair(Record, frozen=True):
     """Launches that correspond: indices into `Profile.launches`; None: added or removed.
 
-    `how` says by what they were matched: the full signature, the name alone (other
+    `how` says what matched them: the full signature, the name alone (other
     template arguments), likeness under another name, or only their order.
     """
 
@@ -68,7 +68,7 @@ class LaunchPair(Record, frozen=True):
 class Combined(NamedTuple):
     """A counter over all launches of a profile; `rule` is empty for a single launch.
 
-    `derived` as of a `Reading`, where it is in one launch at least.
+    `derived`: as in `Reading`, for at least one launch.
     """
 
     value: Number
@@ -80,14 +80,14 @@ class Combined(NamedTuple):
 
 
 def seconds_of(launch: Launch) -> float | None:
-    """A launch's duration under the profiler, in seconds; None where it has none."""
+    """A launch's duration under the profiler, in seconds; None if it has none."""
     return _value(read(launch, "duration"))
 
 
 def kernel_seconds(profile: Profile) -> float | None:
     """All measured launches' durations under the profiler, added up, in seconds.
 
-    None where one of them lacks it, or nothing was measured.
+    None if one of them lacks it, or nothing was measured.
     """
     found = [seconds_of(launch) for launch in profile.launches if launch.profiled]
     known = [seconds for seconds in found if seconds is not None]
@@ -95,20 +95,20 @@ def kernel_seconds(profile: Profile) -> float | None:
 
 
 def metric_sum(profile: Profile, name: str) -> float | None:
-    """A metric over all measured launches, added up; None where one of them lacks it."""
+    """A metric over all measured launches, added up; None if one of them lacks it."""
     found = [launch.metrics.get(name) for launch in profile.launches if launch.profiled]
     known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
     return sum(known) if known and len(known) == len(found) else None
 
 
 def value_of(launch: Launch, counter: str) -> Number | None:
-    """A counter's value in one launch; None where it is missing."""
+    """A counter's value in one launch; None if it is missing."""
     reading = readings_of(launch)[counter]
     return reading.value if isinstance(reading, Reading) else None
 
 
 def main_launch(profile: Profile) -> Launch | None:
-    """The measured launch that weighs most, to represent a profile."""
+    """The measured launch with the largest weight, to represent a profile."""
     launches = [launch for launch in profile.launches if launch.profiled]
     if not launches:
         return None
@@ -117,11 +117,11 @@ def main_launch(profile: Profile) -> Launch | None:
 
 
 def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
-    """The weight of each launch, and its word: ``duration`` or ``instructions``.
+    """The weight of each launch, and the name of the weights: ``duration`` or ``instructions``.
 
     Where a duration is missing (older captures, the emulator), instructions take its place,
-    so that a kernel that only clears a buffer never represents the others. If those are
-    missing too, weights are equal, and the word is empty.
+    so that a kernel that only clears a buffer never represents the others. If those are missing
+    too, weights are equal, and the name is empty.
     """
     for counter, word in (("duration", "duration"), ("instructions", "instructions")):
         found = [_value(read(launch, counter)) for launch in launches]
@@ -134,8 +134,8 @@ def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
 def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
     """Every catalog counter over all profiled launches, by id. Shared, and so read only.
 
-    `speaker` is the position of the launch that speaks for what has neither sum nor mean; None: the
-    one that weighs most.
+    `speaker` is the position of the launch whose values are used if there is neither sum nor mean;
+    None: the launch with the largest weight.
     """
     # One launch always represents itself.
     several = sum(launch.profiled for launch in profile.launches) > 1
@@ -182,7 +182,7 @@ class _Weighted:
         self._launches, self._weights, self._word = launches, weights, word
 
     def combine(self, counter: Counter) -> Combined | Missing:
-        """Their sum or mean of a counter."""
+        """The counter's sum or mean over them."""
         readings = [read(launch, counter) for launch in self._launches]
         known: list[tuple[Reading, float]] = []
         number = 0
@@ -221,9 +221,9 @@ def _value(reading: Reading | Missing) -> float | None:
 
 
 def multiplied(launch: Launch, times: int) -> Launch:
-    """So many launches like this one, as if they were one: what adds over launches is theirs all.
+    """Several launches like this one as a single one: values that add over launches are summed.
 
-    Warp samples stay as they are: they share out the time, and more of them were not taken.
+    Warp samples stay as they are: they only divide the time, and no more of them were taken.
     """
     if times == 1:
         return structs.replace(launch, samples=1)
@@ -251,17 +251,17 @@ def multiplied(launch: Launch, times: int) -> Launch:
 
 
 def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchPair, ...]:
-    """Match launches: by signature, by name, by likeness, and the longest that are left.
+    """Match launches: by signature, by name, by likeness, then the longest of the rest.
 
     1. The n-th launch of one signature (template arguments included) and configuration
-       with the n-th of the same; then whatever its configuration.
-    2. One name whose template arguments differ in types of numbers and sizes alone; then with
-       any others, where each side has one such launch left.
-    3. A kernel under another name, where name and work (instruction mix, threads, duration)
-       are much alike: the most alike first. Then one name in one configuration.
-    4. Where as many are left on both sides, between the same two kernels or in all: in order, if
-       they have one shape, or no time, or each was merged of as many; else what takes longest on
-       either side, if both are among them. The rest was added or removed.
+       with the n-th of the same; then in any configuration.
+    2. One name whose template arguments differ only in number types and sizes; then in any
+       arguments, if each side has one such launch left.
+    3. A kernel under another name, if name and work (instruction mix, threads, duration) are much
+       alike: the most alike first. Then one name in one configuration.
+    4. If equally many are left on both sides, between the same two kernels or in all: in order, if
+       they have one shape, or no time, or each was merged from as many; else the longest of each
+       side, if both are among them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -321,9 +321,9 @@ class _Matching:
         alone: bool = False,
         even: bool = False,
     ) -> None:
-        """Match what has the same key, in order.
+        """Match launches that have the same key, in order.
 
-        `alone`: only where both have it once; `even`: where both have it as often.
+        `alone`: only if both sides have it once; `even`: only if both have it equally often.
         """
         before, after = by_key(self.old, self.left, key), by_key(self.new, self.right, key)
         for name, mine in before.items():
@@ -336,10 +336,10 @@ class _Matching:
                 self.take(a, b, how)
 
     def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
-        """Match the launches of one gap on both sides, if equally many.
+        """Match the launches of one gap if both sides have equally many.
 
-        In order where they have one shape, or no time, or are of as many samples each; else those
-        that take longest of all.
+        In order if they have one shape, or no time, or equally many samples each; otherwise only
+        those that take longest.
         """
         (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
         for left, right in gaps:
@@ -354,7 +354,7 @@ class _Matching:
                     self.take(a, b, "order")
 
     def alike(self) -> None:
-        """Match what is most alike, down to `_ALIKE`; of two kernels first what has one shape."""
+        """Match the most alike, down to `_ALIKE`; of two kernels, launches of one shape first."""
         best: dict[tuple[str, str], tuple[float, int, int]] = {}
         found = []
         for a, b in product(self.left, self.right):
@@ -369,7 +369,7 @@ class _Matching:
                 self.take(-a, -b, "renamed")
 
 
-#: Compiled where launches of two sides are paired, and not for every command.
+#: Compiled only when launches of two sides are paired, not for every command.
 _NUMBERS = (
     r"\b(?:(?:unsigned )?(?:long long|long|int|short|char)|u?int\d+_t|(?:float|double|half|int)\d?"
     r"|__half2?|(?:__)?nv_bfloat16\d?|BFloat16|Half)\b|\b\d+u?l?l?\b"
@@ -399,7 +399,7 @@ def by_key(
 def likeness(a: Launch, b: Launch) -> float:
     """The likelihood (0-1) that two kernels are one that was renamed.
 
-    It is the smaller of two likenesses: that of their names, and the mean of those of their work
+    It is the smaller of two likenesses: that of their names, and the mean for their work
     (instruction mix, threads, duration), as far as that is known.
     """
     if not (a.profiled and b.profiled) or a.workload != b.workload:
@@ -417,7 +417,7 @@ def likeness(a: Launch, b: Launch) -> float:
 
 
 def _names_alike(a: str, b: str) -> float:
-    """The common part (0-1) of two names; 1 if one only adds a word before or behind."""
+    """The common part (0-1) of two names; 1 if one only adds a word before or after."""
     short, long = sorted((a, b), key=len)
     if len(short) >= _WORD and (long.startswith(short) or long.endswith(short)):
         return 1.0
@@ -440,12 +440,12 @@ def _mix(launch: Launch) -> Bag[str]:
     return Bag(name.split(".")[0] for name in operations if name)
 
 
-# --- what was found of a launch or a profile ----------------------------------------------
+# --- results for a launch or a profile ----------------------------------------------
 
 _Of = TypeVar("_Of", bound=Record)
 _Found = TypeVar("_Found")
-#: Large results are kept of as many launches as a ladder has: its own page asks for all of its
-#: steps, and their pages for each again.
+#: Large results are kept for as many launches as a ladder has: its page asks for all of its steps,
+#: and their pages ask for each again.
 LADDER = 32
 
 
@@ -453,13 +453,13 @@ class Recent(Generic[_Of, _Found]):
     """A function of a launch, or profile, that remembers its results.
 
     A page of a step asks for both sides, its neighbours for one of them again, a version's page
-    for the launch alone. Records are told apart by identity: comparing two of them by value
-    costs as much as what is saved.
+    for the launch alone. Records are compared by identity: comparing two by value costs as much as
+    is saved.
 
     Args:
-        find: The function; a record is never changed, so its result holds. Nor is the result.
-        most: Records that are held for it, where results are large. None: each result is kept
-            for as long as somebody else holds its record, so that memory does not grow.
+        find: The function. Neither a record nor its result is ever changed, so results stay valid.
+        most: The most records that it holds, if results are large. None: each result is kept for as
+            long as other code holds its record, so that memory does not grow.
     """
 
     def __init__(self, find: Callable[[_Of], _Found], most: int | None = None) -> None:
@@ -486,7 +486,7 @@ class Recent(Generic[_Of, _Found]):
         return found
 
     def forget(self) -> None:
-        """Drop what was found, so that a measurement begins afresh."""
+        """Drop all results, so that a measurement starts without them."""
         self._known.clear()
 
 

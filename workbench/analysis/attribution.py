@@ -4,15 +4,14 @@ For two profiles and a counter that is known per instruction, every line of eith
 side belongs to exactly one part:
 
 ``hunk``       the line was changed, added, removed or moved
-``symbol``     it is unchanged and uses (or is governed by) something a hunk changed
+``symbol``     it is unchanged and uses (or is governed by) something that a hunk changed
 ``launch``     neither, but its launch was changed, added or removed
-``unknown``    the profile holds no text of it, so that a change there is unknown
+``unknown``    the profile does not hold its text, so that a change there is unknown
 ``elsewhere``  none of these: the compiler did it, it is noise, or unknown; never hidden
 
-An unchanged line and its twin on the other side are one thing, with one part. Where
-several hunks link a line equally closely, the part is theirs together: nothing was
-measured that could tell them apart. Sums are exact: integers as integers, floating
-point as fractions.
+An unchanged line and its twin on the other side count as one, with one part. If several hunks link
+a line equally closely, they share the part: no measurement could separate them. Sums are exact:
+integers as integers, floating point as fractions.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ from workbench.sass import (
 )
 from workbench.units import listed
 
-#: Name -> a line counter, and the only opcodes that it counts. ncu counts loads and stores
-#: of a line together, and at no line what the copy engine reads (``bulk_loads`` are its copies) or
-#: what warps do to wait for one another (``arrivals``: all that is done to an mbarrier).
+#: Name -> a line counter, and the only opcodes that it counts. ncu counts a line's loads and stores
+#: together; it counts at no line what the copy engine reads (``bulk_loads``: its copies) or how
+#: warps wait for one another (``arrivals``: all operations on an mbarrier).
 KINDS = {
     "load_tags": ("memory_l1_tag_requests_global", GLOBAL_LOADS),
     "load_sectors": ("memory_l2_theoretical_sectors_global", GLOBAL_LOADS),
@@ -70,10 +69,10 @@ KINDS = {
 
 
 class LineShare(Record, frozen=True):
-    """One line of a part. Lines are 1-based, None where that side has none, 0: no line known.
+    """One line of a part. Lines are 1-based, None if that side has none, 0: no line known.
 
-    `delta` is what the line contributes to this part, `via` the names from the symbol to
-    the line, one on it included, where it does not use the symbol itself.
+    `delta` is what the line contributes to this part; `via` are the names from the symbol to the
+    line, including one on it, if it does not use the symbol itself.
     """
 
     old: int | None
@@ -84,7 +83,7 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-#: Note -> the reason for an amount that is linked to no change.
+#: Note -> the reason for an amount that is not linked to a change.
 _ELSEWHERE = {
     "no-line": N_("instructions without a source line"),
     "no-samples": N_("launches too short for a warp sample"),
@@ -96,9 +95,9 @@ class Linked(Record, frozen=True):
     """The link of a part to edits.
 
     If several `hunks` link the part's lines equally closely, it is one part of all of them.
-    `symbols` are the names that link it, several where they link a line equally, the heaviest
-    first; for the link ``launch`` the kernel that was added or removed. `note` names a special
-    case, e.g. ``no-line``.
+    `symbols` are the names that link it, several if they link a line equally, the heaviest first;
+    for the link ``launch`` the kernel that was added or removed. `note` names a special case, e.g.
+    ``no-line``.
     """
 
     link: PartLink
@@ -114,7 +113,7 @@ class Linked(Record, frozen=True):
 
     @property
     def elsewhere(self) -> str:
-        """A possible reason of a change that is linked to no edit, by its `note`."""
+        """A possible reason for a change that is not linked to any edit, by its `note`."""
         return _(_ELSEWHERE.get(self.note, N_("the compiler, or noise")))
 
     @property
@@ -142,12 +141,12 @@ class Linked(Record, frozen=True):
 
     @property
     def hunk(self) -> int | None:
-        """The hunk where there is only one, else None."""
+        """The hunk if there is only one, else None."""
         return self.hunks[0] if len(self.hunks) == 1 else None
 
     @property
     def symbol(self) -> str | None:
-        """The name where there is only one, else None."""
+        """The name if there is only one, else None."""
         return self.symbols[0] if len(self.symbols) == 1 else None
 
     @property
@@ -171,7 +170,7 @@ class CounterSplit(Record, frozen=True):
     """One line counter: sums over all lines, the parts of their change, the chip's own totals.
 
     `delta` is the sum of the parts, exactly. `chip_old`/`chip_new` are the totals
-    that the profiler reports for the same counter; None where it has none.
+    that the profiler reports for the same counter; None if it has none.
     """
 
     counter: str
@@ -186,7 +185,7 @@ class CounterSplit(Record, frozen=True):
 
 
 class LaunchMatch(Record, frozen=True):
-    """A launch of one side, the way its partner was found (if it was), and their differences."""
+    """A launch of one side, how its partner was found (if it was), and their differences."""
 
     old: str
     new: str
@@ -195,10 +194,10 @@ class LaunchMatch(Record, frozen=True):
 
 
 class Attribution(Record, frozen=True):
-    """Everything that the source diff and the line counters say together.
+    """The combined results of the source diff and the line counters.
 
-    `sources` is what is known of the two sources. `kinds` are the counters of one kind of
-    instruction (`KINDS`); of machine code that cannot be read there are none.
+    `sources` is what is known about the two sources. `kinds` are the counters of one kind of
+    instruction (`KINDS`); empty if the machine code cannot be read.
     """
 
     hunks: tuple[Hunk, ...]
@@ -222,7 +221,7 @@ _ORDER = {"hunk": 0, "symbol": 1, "launch": 2, "unknown": 3, "elsewhere": 4}
 def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Attribution:
     """Split the change of every line counter over the changes of the source.
 
-    `placing` is their lines placed, if that was done already.
+    `placing`: the placement of their lines, if already computed.
     """
     placing = placing or Placing(old, new)
     diff = placing.diff
@@ -235,7 +234,7 @@ def attribute(old: Profile, new: Profile, placing: Placing | None = None) -> Att
         if name in names and readable
     }
     launches = tuple(_match(old, new, pair) for pair in placing.launches)
-    # A step of flags, definitions or launches alone is not a step without a change.
+    # A step that changes only flags, definitions or launches is still a change.
     alone = diff.sources.same and any(match.changes for match in launches)
     words = [] if alone else list(diff.words)
     if not names:
@@ -281,7 +280,7 @@ def _readable(profile: Profile) -> bool:
 
 def _is_readable(launch: Launch) -> bool:
     texts = launch.instructions.text
-    # The first one identifies PTX; no other need be read.
+    # The first one identifies PTX; the others need not be read.
     return not texts or (bool(parse(texts[0]).opcode) and code_of(launch).readable)
 
 
@@ -334,7 +333,7 @@ def _split(
         for key in sorted(parts, key=in_order)
     ]
     counter = catalog().by_line(name)
-    # The chip does not count one kind of instruction alone.
+    # The chip has no counter of a single kind of instruction.
     chips = [None if only else _chip_total(profile, name) for profile in (old, new)]
     return CounterSplit(
         counter=name,
@@ -352,7 +351,7 @@ def _split(
 def _callers(
     placing: Placing, key: PartKey, pieces: Iterable[tuple[Exact, Placed]]
 ) -> tuple[int, ...]:
-    """The other hunks that call what most of a hunk's own amount is in the body of."""
+    """The other hunks that call the functions with most of a hunk's own amount."""
     diff = placing.diff
     if key.link != "hunk" or not (diff.callers_old or diff.callers_new):
         return ()
@@ -370,12 +369,12 @@ def _callers(
 
 
 def in_order(key: PartKey) -> tuple[int, PartKey]:
-    """Hunks come first, then symbols, launches, and what nothing explains."""
+    """Hunks come first, then symbols, launches, and the unexplained rest."""
     return _ORDER[key.link], key
 
 
 def names_of(lines: Iterable[tuple[Exact, Placed]]) -> tuple[str, ...]:
-    """All names that link the lines of a part: first those whose lines changed most."""
+    """All names that link the lines of a part, those whose lines changed most first."""
     weights: dict[str, Exact] = defaultdict(int)
     for amount, line in lines:
         for name in line.symbols:
@@ -410,7 +409,7 @@ def _line_shares(
 
 
 def _chip_total(profile: Profile, name: str) -> Number | None:
-    """Sum of the profiler's own totals over the launches; None where one is missing."""
+    """Sum of the profiler's own totals over the launches; None if one is missing."""
     total: Number = 0
     for launch in profile.launches:
         if not launch.profiled:

@@ -1,18 +1,18 @@
 """Blame: each warp sample of a launch is charged to the instruction that caused the wait.
 
-The meaning of a state decides where its cause is looked for:
+The meaning of a state decides where its cause is searched for:
 
-* a **scoreboard** waits for a result that was asked for earlier: the writers of what the
-  waiting instruction reads (or overwrites), if they are of the kind that this scoreboard
-  guards; asynchronous copies where the wait is for a group of them;
+* a **scoreboard** waits for a result that was requested earlier: the cause is the writers of the
+  registers that the waiting instruction reads (or overwrites), if this scoreboard guards their
+  kind, or asynchronous copies if the wait is for a group of them;
 * **wait** is the fixed latency of the instruction whose result is read;
-* a **throttle** is a full queue: the instructions that fill it in the same loop, by what they
-  cost it;
-* **drain** belongs to the stores before the exit, a **barrier**'s wait to the barrier, with
-  what the late warps did before it (`Debt.passed`);
-* **branch resolving** belongs to the branch, fences and sleeping to the instruction that asked.
+* a **throttle** is a full queue: the cause is the instructions in the same loop that fill it, by
+  their cost;
+* **drain** belongs to the stores before the exit, a **barrier**'s wait belongs to the barrier, with
+  the late warps' work before it (`Debt.passed`);
+* **branch resolving** belongs to the branch, fences and sleeping to their instruction.
 
-Several candidates share a wait by how often they were issued, over how far away they are.
+Several candidates share a wait in proportion to their issues divided by their distance.
 After the ideas of K. Zhou et al., "GPA: A GPU Performance Advisor Based on Instruction
 Sampling", CGO 2021 (https://arxiv.org/abs/2009.04061), and Y. Xia and J. Mellor-Crummey
 (https://arxiv.org/abs/2604.20032).
@@ -34,8 +34,8 @@ from workbench.sass import COPIES, HOLDING, SassOp, register_name
 
 # --- The account: who waited, and who is to blame for it -----------------------------------------
 #
-# Samples are shared out in whole `UNITS`, so that every sum is a sum of integers and exact,
-# and the parts of a wait add up to it with nothing left over.
+# Samples are divided into whole `UNITS`, so that every sum is a sum of integers and exact, and the
+# parts of a wait add up to it without a remainder.
 
 #: The relation of an instruction that waited to the one to blame.
 Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
@@ -45,7 +45,7 @@ UNITS = 1 << 16
 
 
 class Culprit(Record, frozen=True):
-    """A row that is to blame for `units` / `UNITS` samples, `via` a register or a queue."""
+    """A row to blame for `units` / `UNITS` samples, `via` a register or a queue."""
 
     row: int
     units: int
@@ -55,9 +55,9 @@ class Culprit(Record, frozen=True):
 class Debt(Record, frozen=True):
     """Rows that waited in one state, and the rows that made them wait.
 
-    `waited` is row -> samples; the causes' samples add up to them. `passed` is the same
-    amount put on what the warps waited for between two barriers: it holds where the barrier
-    is not itself what changed.
+    `waited` is row -> samples; the causes' samples add up to them. `passed` charges the same amount
+    to the rows that the warps waited for between two barriers: it applies if the barrier itself did
+    not change.
     """
 
     state: str
@@ -68,15 +68,15 @@ class Debt(Record, frozen=True):
 
     @property
     def samples(self) -> int:
-        """All samples that are shared out."""
+        """All samples that are charged."""
         return sum(self.waited.values())
 
 
 class Account(Record, frozen=True):
     """All samples of a launch: those that are a row's `own`, and those that others caused.
 
-    `own` is state -> row -> samples. `known` is False where the instructions are not SASS, so
-    that nothing can be followed and every row answers for itself.
+    `own` is state -> row -> samples. `known` is False if the instructions are not SASS: then no
+    cause can be found, and every row is charged for itself.
     """
 
     own: dict[str, dict[int, int]]
@@ -90,7 +90,7 @@ class Account(Record, frozen=True):
         return own + sum(debt.samples for debt in self.debts)
 
     def units(self) -> dict[int, dict[str, int]]:
-        """Row -> state -> samples that it is to blame for, in parts of `UNITS`."""
+        """Row -> state -> samples charged to it, in units of 1 / `UNITS`."""
         out: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for state, rows in self.own.items():
             for row, count in rows.items():
@@ -119,22 +119,22 @@ def apportion(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
-#: Instructions back to which a fixed latency can be felt.
+#: The most instructions between a result of fixed latency and a wait for it.
 _FIXED_LATENCY = 16
-#: Steps through instructions of fixed latency, if no writer matches the scoreboard.
+#: The most steps through instructions of fixed latency, if no writer matches the scoreboard.
 _STEPS = 3
-#: Stores that are looked for before an exit, copies before a wait for them.
+#: The most stores searched for before an exit, and copies before a wait for them.
 _STORES, _COPIES = 16, 16
-#: Instructions behind a wait for copies at which the warp can still be held up by it.
+#: Instructions after a wait for copies at which it can still hold the warp up.
 _BEHIND = 2
 _SCOREBOARDS = ("long_scoreboard", "short_scoreboard")
 #: Opcodes whose results arrive through a scoreboard.
 _ANSWERED = HOLDING["long_scoreboard"] | HOLDING["short_scoreboard"]
 #: Opcodes that may still have to read a register that is overwritten.
 _READERS = _ANSWERED | HOLDING["drain_stall"] | COPIES | {"STS", "STSM"}
-#: States that an operation asks for, wherever after it the sample is.
+#: States that an operation requests, wherever after it the sample lies.
 _ASKED = ("membar", "sleeping", "gmma_stall")
-#: Counters of what an instruction costs the queue that it goes through.
+#: Counters of an instruction's cost for the queue that it uses.
 _COSTS = ("memory_l1_wavefronts_shared", "memory_l1_tag_requests_global", "inst_executed")
 
 
@@ -159,7 +159,7 @@ def _blame(launch: Launch) -> Account:
     return _Ledger(launch, states).close()
 
 
-#: Put every warp sample of a launch on the instruction to blame.
+#: Charge every warp sample of a launch to the instruction to blame.
 blame_launch = Recent(_blame, most=LADDER)
 
 
@@ -173,7 +173,7 @@ def _costs(table: InstructionTable, operations: Sequence[SassOp]) -> list[Number
     return out
 
 
-#: Code -> (state, row) -> what is to blame.
+#: Code -> (state, row) -> the causes.
 _causes_of: WeakKeyDictionary[Slices, dict[tuple[str, int], tuple[Kind, list[Producer]]]] = (
     WeakKeyDictionary()
 )
@@ -248,7 +248,7 @@ class _Ledger:
     def _share(
         self, count: int, found: Iterable[Producer], *, by_cost: bool = False
     ) -> tuple[Culprit, ...]:
-        """Shares by issues (or what these cost), over the distance; one cause a row."""
+        """Shares by issues (or their cost) divided by the distance; one cause per row."""
         nearest: dict[int, Producer] = {}
         for source in found:
             known = nearest.get(source.row)
@@ -271,7 +271,7 @@ class _Ledger:
             if units
         )
 
-    # --- one state after the other -----------------------------------------------------
+    # --- one state after another -----------------------------------------------------
 
     def _scoreboard(self, row: int, state: str) -> tuple[Kind, list[Producer]]:
         kinds = HOLDING[state]
@@ -293,7 +293,7 @@ class _Ledger:
         return "order", self.slices.nearest(row, late)
 
     def _through(self, writers: list[Producer], kinds: frozenset[str]) -> list[Producer]:
-        """Writers of the kind behind instructions of fixed latency, register by register."""
+        """Writers of the kind through fixed-latency instructions, register by register."""
         seen = {source.row for source in writers}
         for _ in range(_STEPS):
             behind: list[Producer] = []
@@ -310,14 +310,14 @@ class _Ledger:
         return []
 
     def _copies(self, row: int) -> list[Producer]:
-        """Asynchronous copies, where a wait for them is here or just before."""
+        """Asynchronous copies, if a wait for them is here or just before."""
         for at in range(row, max(-1, row - 1 - _BEHIND), -1):
             operation = self.operations[at]
             if operation.opcode in ("DEPBAR", "SYNCS", "LDGDEPBAR"):
                 break
         else:
             return []
-        # Groups that may still be in flight behind the wait: ``DEPBAR.LE SB0, 0x2``.
+        # Groups that may still be in flight after the wait: ``DEPBAR.LE SB0, 0x2``.
         allowed = operation.operands.rpartition(",")[2].strip()
         groups = int(allowed, 16) if operation.opcode == "DEPBAR" and allowed[:2] == "0x" else 0
         start = at
@@ -361,7 +361,7 @@ class _Ledger:
     # --- queues and barriers -------------------------------------------------------------
 
     def _place(self, row: int) -> tuple[int, int]:
-        """Loop of a row, and outside of loops the stretch between two of them."""
+        """The loop of a row, or, outside loops, the stretch between two of them."""
         block = self.flow.block(row)
         return self.flow.loop[block], self.flow.stretch[block]
 
@@ -377,7 +377,7 @@ class _Ledger:
             if self.costs[row] and (row in waited or self.operations[row].opcode in kinds)
         ]
         if not rows:
-            # The instructions that fill the queue are in a loop inside of this one, or around it.
+            # The instructions that fill the queue are in a loop inside this one, or around it.
             for row, count in waited.items():
                 self._owe(state, "queue", row, count, self.slices.nearest(row, kinds))
             return
@@ -396,7 +396,7 @@ class _Ledger:
                 held[row][row] = count
                 continue
             if self.operations[row].opcode == "WARPGROUP":
-                # Its four warps wait for one another, and at no barrier of the block.
+                # Its four warps wait for one another, not at a barrier of the block.
                 self._keep("barrier_stall", row, count)
                 continue
             nearest = self.slices.nearest(row, HOLDING["barrier_stall"])
@@ -420,7 +420,7 @@ class _Ledger:
     def _spent(self) -> list[dict[int, float]]:
         """Row -> rows to blame -> samples, of all states but barriers.
 
-        Queues stand as a row of their own behind the others, since many rows wait for many.
+        Queues are rows of their own after the others, since many rows wait for many.
         """
         spent: list[dict[int, float]] = [{} for _ in range(len(self.operations))]
         for rows in self.own.values():
@@ -442,7 +442,7 @@ class _Ledger:
     def _passed(
         self, barrier: int, units: int, spent: Sequence[Mapping[int, float]]
     ) -> tuple[Culprit, ...]:
-        """The wait at a barrier, put on what the warps did and waited for before it."""
+        """The wait at a barrier, charged to the warps' work and waits before it."""
         between: dict[int, float] = defaultdict(float)
         for row in self.slices.interval(barrier, HOLDING["barrier_stall"]):
             for culprit, count in spent[row].items():

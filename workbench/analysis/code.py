@@ -1,9 +1,9 @@
-"""A kernel's machine code: blocks, edges and loops, and from an instruction the ways back.
+"""A kernel's machine code: blocks, edges and loops, and the paths back from an instruction.
 
 `code_of` reads a launch's. Branches name absolute addresses, the table counts from the kernel's
-first instruction: the difference is the one that puts every target on an instruction. Where none
-does, the instructions are one straight line. An indirect branch reaches every block that no other
-instruction leads to; a call reaches its function, and what stands behind the call.
+first instruction: the difference is the one that puts every target on an instruction. If none does,
+the instructions are one straight line. An indirect branch reaches every block that no other
+instruction leads to; a call reaches its function and the instruction after the call.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from workbench.analysis.aggregate import LADDER, Recent
 from workbench.model import InstructionTable, Launch, Number
 from workbench.sass import SassOp, parse
 
-#: Operations behind which the next instruction is not the next to run, ...
+#: Operations after which the next instruction is not the next to run, ...
 _ENDS = ("end", "indirect")
 #: ... that go to the address that they name, ...
 _LEADING = ("jump", "call")
-#: ... and behind which another block begins.
+#: ... and after which another block begins.
 _PARTING = ("jump", "meet", *_ENDS)
 #: Bytes that a kernel's first instruction is aligned to.
 _ALIGNMENT = 128
@@ -38,8 +38,8 @@ class Flow:
     """Blocks of consecutive rows, by number; `first` and `last` are rows, both included.
 
     `loop` is the innermost loop of a block (-1: none), `parent` the loop around a loop,
-    `header` the block at which a loop starts. `stretch` numbers what stands between two loops
-    (0 inside of one).
+    `header` the block at which a loop starts. `stretch` numbers the code between two loops (0
+    inside one).
     """
 
     first: list[int] = field(default_factory=list)
@@ -62,8 +62,8 @@ def base_address(
     """The address of the first instruction, from the targets of the branches.
 
     Operations and addresses (in bytes from the first instruction) are by row; `executed` is row ->
-    how often it was issued: blocks begin where that changes. None where no branch names a target,
-    or no base puts any of them on an instruction.
+    how often it was issued: blocks begin where that changes. None if no branch names a target, or
+    no base puts any of them on an instruction.
     """
     known = {address: row for row, address in enumerate(addresses)}
     targets = [
@@ -100,7 +100,7 @@ def base_address(
 def targets_of(
     operations: Sequence[SassOp], addresses: Sequence[int], executed: Mapping[int, Number]
 ) -> dict[int, int]:
-    """Row -> the row that it names, for all that name one of this kernel."""
+    """Row -> the row that it names, for all rows that name one in this kernel."""
     row_at = {address: row for row, address in enumerate(addresses)}
     base = base_address(operations, addresses, executed)
     if base is None:
@@ -114,7 +114,7 @@ def targets_of(
 
 
 def flow_between(operations: Sequence[SassOp], targets: Mapping[int, int]) -> Flow:
-    """Blocks, edges and loops of one kernel; `targets_of` says which row names which."""
+    """Blocks, edges and loops of one kernel; `targets` are from `targets_of`."""
     if not operations:
         return Flow()  # a report without machine code: no blocks, and nothing that leads anywhere
     rejoined = _rejoined(operations, targets)
@@ -255,15 +255,15 @@ def _body(flow: Flow, header: int, back: int) -> set[int]:
     return body
 
 
-# --- Ways back from an instruction: who wrote what it reads, and how far that is -----------------
+# --- Paths back from an instruction: the writers of its operands, and their distance -------------
 #
 # The walk goes against the flow of control, over blocks and around loops, register by register.
-# It ends at an unconditional write, and at a read: whatever was in flight has arrived before
-# that read went on, so no later instruction waits for the same write (the pruning by dominance of
-# Zhou et al., "GPA: A GPU performance advisor", CGO 2021, done along every path). Distances are
-# in instructions along the shortest of the paths.
+# It ends at an unconditional write, and at a read: a result in flight arrived before that read
+# continued, so no later instruction waits for the same write (the pruning by dominance of Zhou et
+# al., "GPA: A GPU performance advisor", CGO 2021, done along every path). Distances are in
+# instructions along the shortest of the paths.
 
-#: Farther than any way goes.
+#: Farther than any path goes.
 FAR = 1 << 30
 
 
@@ -284,7 +284,7 @@ _UNTOUCHED: tuple[list[int], list[int]] = ([], [])
 class Slices:
     """Answers for one kernel.
 
-    `flow` are the blocks; `issued` are rows that ran, where that is known: nobody waits for the
+    `flow` are the blocks; `issued` are rows that ran, if that is known: no warp waits for the
     others.
     """
 
@@ -321,7 +321,7 @@ class Slices:
     def writers(self, row: int, registers: Iterable[int], within: int = FAR) -> list[Producer]:
         """Instructions whose result may still be on its way when `row` is reached.
 
-        The ways start at `row` and are given up after instructions of `within`.
+        The paths start at `row` and end after `within` instructions.
         """
         out = []
         for register in registers:
@@ -376,9 +376,9 @@ class Slices:
         return out
 
     def nearest(self, row: int, opcodes: frozenset[str], most: int = 1) -> list[Producer]:
-        """The nearest instructions of these opcodes on the ways back, `row` itself not among them.
+        """The nearest instructions of these opcodes on the paths back, without `row` itself.
 
-        `most`: how many of them are enough.
+        `most`: the number of them that is enough.
         """
         key = row, opcodes, most
         found = self._nearest.get(key)
@@ -418,7 +418,7 @@ class Slices:
         return rows
 
     def interval(self, row: int, opcodes: frozenset[str]) -> list[int]:
-        """Rows between `row` and the instructions of these opcodes before it, on all ways back."""
+        """Rows between `row` and the instructions of these opcodes before it, on all paths back."""
         flow = self.flow
         waiting = deque([(flow.block(row), row)])
         seen: set[int] = set()
@@ -438,12 +438,12 @@ class Slices:
         return sorted(out)
 
 
-# --- Code read once, on whatever problem and at whatever address it ran --------------------------
+# --- Code read once, for all problems and addresses that it ran with ----------------------------
 #
 # A study's versions are profiled on several problems, and the same code runs on all of them; only
-# the addresses that branches name are others, since a module lies where the driver put it. So code
-# is known by its instructions with labels for these addresses. Nothing that was measured is part
-# of it: what is remembered for one launch holds for every launch of the same code.
+# the addresses that branches name differ, since the driver decides where a module lies. So code is
+# identified by its instructions with labels for these addresses. It holds no measured values: a
+# result for one launch is valid for every launch of the same code.
 
 #: An absolute address at an instruction's end, with the compiler's own label before it.
 _ADDRESS = re.compile(r"(?:`\([^)]*\)\s*)?0x[0-9a-f]+\s*\)?\s*$")
@@ -453,7 +453,7 @@ _ADDRESS = re.compile(r"(?:`\([^)]*\)\s*)?0x[0-9a-f]+\s*\)?\s*$")
 class KernelCode:
     """Instructions by row: `texts` with labels for addresses, `leads` row -> row it names.
 
-    `labels` are row -> label of where others lead.
+    `labels` are row -> the label of a row that others lead to.
     """
 
     operations: tuple[SassOp, ...]
@@ -468,7 +468,7 @@ class KernelCode:
 
     @cached_property
     def slices(self) -> Slices:
-        """Ways back, over all instructions."""
+        """Paths back, over all instructions."""
         return Slices(self.operations, self.flow)
 
     @cached_property
@@ -477,7 +477,7 @@ class KernelCode:
         return all(operation.opcode for operation in self.operations)
 
     def slices_among(self, issued: frozenset[int]) -> Slices:
-        """Ways back over the rows that ran, which are the same on most problems."""
+        """Paths back over the rows that ran, which are the same on most problems."""
         return _slices(self, issued)
 
 
@@ -488,7 +488,7 @@ def _slices(code: KernelCode, issued: frozenset[int]) -> Slices:
 
 @dataclass(frozen=True)
 class _CodeText:
-    """The identity of code; `operations` follow from it but for the addresses."""
+    """The identity of code; `operations` follow from it, except for the addresses."""
 
     texts: tuple[str, ...]
     leads: tuple[tuple[int, int], ...]
@@ -512,18 +512,18 @@ def _of_launch(launch: Launch) -> KernelCode:
     labels = _labels(leads)
     texts = [text.strip().rstrip("; ").replace("\n", " ") for text in table.text]
     for row, target in leads.items():
-        # The label is ours: it is put in as it is, whatever the text has.
+        # The label is ours and replaces the address as it is, whatever the text holds.
         found = _ADDRESS.search(texts[row])
         if found is not None:
             texts[row] = texts[row][: found.start()] + labels[target]
     return _known(_CodeText(tuple(texts), tuple(sorted(leads.items())), operations))
 
 
-#: A launch's machine code; a page asks for it several times.
+#: A launch's machine code; a page needs it several times.
 code_of = Recent(_of_launch, most=LADDER)
 
 
 def issues(table: InstructionTable) -> Mapping[int, Number]:
-    """Row -> how often it was issued; empty where that was not counted."""
+    """Row -> how often it was issued; empty if that was not counted."""
     column = table.columns.get("inst_executed")
     return dict(zip(column.rows, column.values, strict=True)) if column else {}

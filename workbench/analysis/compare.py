@@ -3,11 +3,11 @@
 Rules, all stated in the result:
 
 * Launches of one kernel and configuration in a report are samples, compared launch with
-  launch: see `analysis.launches`. Those of a version add up: see `analysis.aggregate`.
-* Counters that compiler and launch fix (registers, waves) are of one pair of kernels: `Speaker`.
-* A counter *moved* when the change leaves its noise: the intervals of repeated
-  captures where both sides have them, else the catalog's relative and absolute floors. Counts of
-  warp samples must also leave two standard deviations of the difference of two Poisson counts.
+  launch: see `analysis.launches`. Those of a version are added up: see `analysis.aggregate`.
+* Counters that compiler and launch fix (registers, waves) come from one pair of kernels: `Speaker`.
+* A counter *moved* when the change leaves its noise: the intervals of repeated captures if both
+  sides have them, else the catalog's relative and absolute floors. Counts of warp samples must also
+  leave two standard deviations of the difference of two Poisson counts.
 * Profiles that differ in device, problem, engine, ncu's major version or clock
   policy, or that hold NaN, are refused: their difference is not the code's.
 """
@@ -65,13 +65,13 @@ Movement = Literal["better", "worse", "changed", "same", "missing"]
 
 #: A warning, and codes of a profile's notices, that do not affect verdicts.
 _SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
-#: Two captures whose SM clocks differ by more than this are not of the code alone.
+#: Captures whose SM clocks differ by more than this do not differ by the code alone.
 _CLOCK_DRIFT = 0.03
-#: Counters of the whole time, which a part of the kernels has not.
+#: Counters of the whole time, which a part of the kernels does not have.
 _WHOLE = ("duration", "cycles")
-#: Counters of blocks on an SM by what each resource leaves room for.
+#: Counters of the blocks on an SM that each resource leaves room for.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
-#: Counters of the use of shared memory. To begin with it is a choice, and not worse than none.
+#: Counters of the use of shared memory. To start using it is a choice, and not worse.
 _USES = ("shared_loads", "shared_stores", "shared_accesses", "shared_wavefronts",
          "shared_wavefronts_ideal")  # fmt: skip
 
@@ -96,12 +96,12 @@ class Side(Record, frozen=True):
 
 
 class Delta(Record, frozen=True):
-    """One counter on both sides. `old`, `new`, `delta` are None where it is missing.
+    """One counter on both sides. `old`, `new`, `delta` are None if it is missing.
 
     `noise` is the change, in `unit`, that would still count as none; `rule` says
     how several launches became one number; `reason` why a side is missing. `derived`: a side
-    follows from shares of peaks, and the title says so. `chances`: what
-    a chip may count on either side where lines run as often as timing decides.
+    follows from shares of peaks, and the title says so. `chances`: what a chip may count on either
+    side if timing decides how often lines run.
     """
 
     id: str
@@ -124,19 +124,19 @@ class Delta(Record, frozen=True):
 
     @property
     def phrase(self) -> str:
-        """The title inside of a sentence."""
+        """The title as it is written inside a sentence."""
         return inside(self.title)
 
     @property
     def difference(self) -> str:
-        """``+1.20 M``, or ``+3.10 points`` of percentages; an em dash where a side is missing."""
+        """``+1.20 M``, or ``+3.10 points`` for percentages; an em dash if a side is missing."""
         if self.delta is None:
             return quantity(None)
         return points(float(self.delta)) if self.unit == "%" else signed(self.delta, self.unit)
 
     @property
     def ratio(self) -> str:
-        """``−84.0%``, ``×2.10``; "" of percentages and where a side is missing."""
+        """``−84.0%``, ``×2.10``; "" for percentages, or if a side is missing."""
         if self.old is None or self.new is None or self.unit == "%":
             return ""
         return relative(self.old, self.new)
@@ -156,12 +156,12 @@ class Delta(Record, frozen=True):
 class Comparison(Record, frozen=True):
     """Everything that moved from `old` to `new`. `reasons` are why they are not comparable.
 
-    `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say
-    what became of each kernel, and `launch_words` how several launches were compared.
-    `partial` says why there is no time of the whole, where much of either side has no counterpart.
-    `implausible` is what no run can have, of either side's counters and times; it stands among
-    the warnings as well. `concerns` says which warnings are about one counter (its id), and which
-    ("") change no verdict: seeds, and instructions that ncu misreads.
+    `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say how each
+    kernel changed, and `launch_words` how several launches were compared. `partial` says why there
+    is no time of the whole, if much of either side has no counterpart. `implausible` are counters
+    and times of either side that no run can have; they are among the warnings too. `concerns` says
+    which warnings are about one counter (its id), and which ("") change no verdict: seeds, and
+    instructions that ncu misreads.
     """
 
     old: Side
@@ -179,11 +179,11 @@ class Comparison(Record, frozen=True):
 
     @property
     def comparable(self) -> bool:
-        """False only where `compare` was forced."""
+        """False only if `compare` was forced."""
         return not self.reasons
 
     def both(self, field: str) -> str:
-        """A field of both sides, said once where they agree: ``NVIDIA H100, NVIDIA H200``."""
+        """A field of both sides, given once if they agree: ``NVIDIA H100, NVIDIA H200``."""
         values = (getattr(side, field) for side in (self.old, self.new))
         return ", ".join(dict.fromkeys(filter(None, values)))
 
@@ -202,7 +202,7 @@ class Comparison(Record, frozen=True):
 
     @property
     def speed(self) -> Speed | None:
-        """Of the recorded times; without them, of the durations under the profiler, if any."""
+        """The ratio of the recorded times, else of the durations under the profiler, if any."""
         time, duration = self.time, self["duration"]
         if time is not None:
             return Speed(old_s=time.old_s, new_s=time.new_s, moved=time.moved, profiled=False)
@@ -224,7 +224,7 @@ class Comparison(Record, frozen=True):
 
 
 def label_of(profile: Profile) -> str:
-    """``v3``, or for a report of something else its kernels' names."""
+    """``v3``, or for a report without a version its kernels' names."""
     if profile.version:
         return profile.version
     names = list(dict.fromkeys(launch.kernel for launch in profile.launches))
@@ -247,10 +247,10 @@ def compare(
 ) -> Comparison:
     """Compare two profiles counter by counter.
 
-    Times are those outside of a profiler. `force`: compare what is not comparable;
+    Times are those outside a profiler. `force`: compare what is not comparable;
     `Comparison.reasons` says why it is not. `labels` are what to call the two sides (default:
-    version, else kernel). `across`: two devices are meant to be compared: that they differ is no
-    reason against it. Raises InconclusiveError: the two are not comparable and `force` is not set.
+    version, else kernel). `across`: two devices are meant, so their difference is not a reason
+    against it. Raises InconclusiveError: the two are not comparable and `force` is not set.
     """
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)
@@ -282,7 +282,7 @@ def compare(
     time = time_change(old_time, new_time, across=across)
     threads = [side["threads_per_block"] for side in (before, after)]
     resized = len({each.value for each in threads if isinstance(each, Combined)}) == 2
-    # Over several kernels no launch can be left out, and sums have the default noise.
+    # With several kernels no launch can be left out, and sums have the default noise.
     alone = len(both.old.launches) == len(both.new.launches) == 1
     steady = both.steady[0] if alone and both.steady else {}
     deltas = tuple(
@@ -436,7 +436,7 @@ def _delta(
     resized: bool,
     steady: Mapping[str, Steady],
 ) -> Delta:
-    # Of blocks of another size more are neither better nor worse.
+    # More blocks of another size are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
     if counter.id in _USES and isinstance(old, Combined) and not old.value:
         better = ""
@@ -479,7 +479,7 @@ def _delta(
 
 
 def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partial: str) -> Delta:
-    """A counter with an impossible value on a side did not move and explains nothing.
+    """A counter with an impossible value on a side counts as unmoved and explains nothing.
 
     A part of the kernels (`partial`) does not have the time of the whole.
     """
@@ -528,12 +528,12 @@ def _side(profile: Profile, label: str) -> Side:
     )
 
 
-# --- whether a verdict holds whatever a chip would count ---------------------------
+# --- verdicts that hold for all possible counts of a chip ---------------------------
 #
 # A counter's two values are exchanged for others that are possible (`Chance`): both ends of each
-# side's range, and within it what a verdict may hang on, the predicted value and that of the other
-# side. Verdicts change at a bound or at these alone, so where all of them give one verdict,
-# it stands; where not, there is none, and the lines are named.
+# side's range, and within it the values that may decide a verdict: the predicted value and the
+# other side's. Verdicts change only at a bound or at these, so if all of them give one verdict, it
+# is valid; otherwise there is none, and the lines are named.
 
 
 def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[float] = ()) -> str:
@@ -550,9 +550,9 @@ def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[flo
 
 
 def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
-    """The counter with other values that a chip may give it; none where both sides are certain.
+    """The counter with other values that a chip may give it; empty if both sides are certain.
 
-    Of the same code on both sides, what chance does to one is not a difference to the other.
+    If both sides have the same code, the effect of chance on one is not a difference to the other.
     """
     if delta.chances is None:
         return
@@ -594,21 +594,21 @@ def at(delta: Delta, old: Number | None, new: Number | None) -> Delta:
     )
 
 
-# --- what must be known before numbers are read --------------------------------------
+# --- remarks on the origin of numbers ------------------------------------------------
 
-#: Durations under the profiler may be this far off the interval of the recorded speed-up:
+#: Durations under the profiler may lie this far outside the interval of the recorded speed-up:
 #: twice the noise of one of them, rounded up.
 _DISAGREE = 0.025
 
 
 def remarks(profile: Profile) -> list[str]:
-    """The notices of a profile's capture, and which of its counters ncu gets wrong."""
+    """The notices of a profile's capture, and the counters that ncu gets wrong."""
     wrong = (f"{text}." for text in (*misread_words(profile), *implausible(profile)))
     return [*(notice.message for notice in profile.notices), *wrong]
 
 
 def provenance(profile: Profile) -> list[str]:
-    """Those of the remarks that say where numbers are from, and change no verdict."""
+    """The remarks that give the source of numbers and change no verdict."""
     misread = (f"{text}." for text in misread_words(profile))
     return [*(each.message for each in profile.notices if each.code in _KEPT), *misread]
 
@@ -622,7 +622,7 @@ def disagreement(
     clock; but it is the recorded time that a user waits for.
 
     `recorded` is old over new of the recorded times (lowest, median, highest), `profiled` that of
-    the durations; `clocks` are the SM clocks in Hz under the profiler, where they moved.
+    the durations; `clocks` are the SM clocks in Hz under the profiler, if they moved.
     """
     low, middle, high = recorded
     if low * (1 - _DISAGREE) <= profiled <= high * (1 + _DISAGREE):

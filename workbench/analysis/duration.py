@@ -1,16 +1,16 @@
 """Duration split over hunks and stall reasons, by warp samples: an estimate with its error.
 
-At a fixed interval the profiler notes what one warp of each scheduler does. A line's share of a
-launch's samples, times the duration, is the time that warps spent on it. A sample lies on the
-instruction that waits; it is put on the line of the instruction that made it wait
-(`workbench.analysis.blame`), and where it lay is kept beside that. A barrier that a hunk changed
-answers for the wait at it; any other passes it on to what the late warps did before it.
+At a fixed interval the profiler records the state of one warp of each scheduler. A line's share of
+a launch's samples, times the duration, is the time that warps spent on it. A sample lies on the
+instruction that waits; it is charged to the line of the instruction that made it wait
+(`workbench.analysis.blame`), and its own line is kept too. A wait at a barrier is charged to it if
+a hunk changed it, otherwise to the late warps' work before it.
 
 Samples are counts, so a share is known only to a sampling error: Wilson's interval
-for each share, combined for sums and differences after R. G. Newcombe (1998). The
-interval speaks of that error alone, not of the run-to-run spread of the duration; it
-takes samples as independent, which neighbouring ones are not quite. Where fewer samples
-than `limit.LEAST_SAMPLES` stand on both sides together, it holds zero whatever they say.
+for each share, combined for sums and differences after R. G. Newcombe (1998). The interval covers
+that error alone, not the run-to-run spread of the duration; it treats samples as independent, which
+neighbouring ones are not quite. With fewer samples than `limit.LEAST_SAMPLES` on both sides
+together, it always contains zero.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ METHOD = N_(
     "estimate: the share of the warp samples that a line is to blame for, "
     "times the duration; intervals are 95% and cover the sampling error alone"
 )
-#: Added where one side's instructions say nothing of who waits for whom.
+#: Added if one side's instructions do not show which waits for which.
 UNFOLLOWED = N_("; without SASS, time stays on the lines that waited")
 
-#: Paths that are kept of a part, and lines of a queue on either end of one.
+#: The most paths to keep for a part, and the most lines of a queue on either end of one.
 _PATHS, _ENDS = 4, 6
 
 
@@ -53,7 +53,7 @@ class StallDelta(Record, frozen=True):
 
 
 class CodeLine(Record, frozen=True):
-    """A line, as on either side (None: not there; 0: not known); `file` is the new side's."""
+    """A line's number on either side (None: not there; 0: not known); `file` is the new side's."""
 
     old: int | None
     new: int | None
@@ -73,9 +73,9 @@ class WaitPath(Record, frozen=True):
 class TimePart(Linked, frozen=True):
     """Seconds that one part of the source change is linked to; stalls by size.
 
-    `delta_s` is the time that its lines are to blame for, `waited_s` the time that samples lay
-    on them. `paths` are the largest ways from the one to the other, between two lines, of the
-    time that its lines are to blame for.
+    `delta_s` is the time charged to its lines, `waited_s` the time that samples lay on them.
+    `paths` are the largest parts of the charged time by pair of lines: the one that waited, and the
+    one to blame.
     """
 
     delta_s: float
@@ -87,7 +87,7 @@ class TimePart(Linked, frozen=True):
 
     @property
     def error_s(self) -> float:
-        """The wider side of its interval."""
+        """The longer side of its interval."""
         return Estimate(value=self.delta_s, low=self.low_s, high=self.high_s).error
 
     @property
@@ -122,7 +122,7 @@ _Amounts = dict[int, int]
 
 
 def wilson(count: float, total: int) -> tuple[float, float]:
-    """Wilson's 95% score interval of a share (E. B. Wilson, 1927), right at 0 and 1 as well."""
+    """Wilson's 95% score interval of a share (E. B. Wilson, 1927), valid at 0 and 1 too."""
     share, z2 = count / total, _Z * _Z
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     half = _Z / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total * total))
@@ -284,7 +284,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
 
 
 def _unsampled(delta: float) -> TimePart:
-    """The part of launches without a sample: only their durations are known."""
+    """The part for launches without a sample: only their durations are known."""
     return TimePart(
         link="elsewhere",
         hunks=(),
@@ -299,7 +299,7 @@ def _unsampled(delta: float) -> TimePart:
 
 
 def _paths(spent: _Spent, old: Profile, new: Profile) -> dict[PartKey, list[WaitPath]]:
-    """The largest ways from a line that waited to a line of each part."""
+    """The largest paths from a line that waited to a line of each part."""
     found: dict[PartKey, list[tuple[float, tuple[int, int, str], str]]] = defaultdict(list)
     placed = spent.placing.placed
     for path, ways in spent.paths.items():

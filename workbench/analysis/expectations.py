@@ -1,21 +1,21 @@
 """Predictions of a step against its measurements.
 
-An author's predictions are confirmed, refuted or inconclusive. Promises on the old version, by
+An author's predictions are confirmed, refuted or inconclusive. Promises for the old version, by
 ncu's rules or by the panel of its limits, are kept, partly kept or not kept (`Score`).
 
 The grammar of ``change`` is in `workbench.specs`.
 
-The rule for a predicted change from `old` to a target: *confirmed* where at least
-nine tenths of the way (`REACHED`) was covered, *inconclusive* where the missing part
-lies within the counter's noise, or the predicted change itself does, *refuted*
-otherwise. Bounds: confirmed where they hold, inconclusive where they fail by less
-than the noise. ``up`` and ``down``: inconclusive where the counter did not move, refuted if it is a
-count without noise. A counter that a side lacks is inconclusive, with the reason; so is one whose
-verdict depends on lines that the timing of warps makes run more or less often (`noise.Chance`).
+The rule for a predicted change from `old` to a target: *confirmed* if at least nine tenths of the
+change (`REACHED`) was reached, *inconclusive* if the missing part lies within the counter's noise,
+or the predicted change itself does, *refuted* otherwise. Bounds: confirmed if they hold,
+inconclusive if they fail by less than the noise. ``up`` and ``down``: inconclusive if the counter
+did not move, refuted if it is a count without noise. A counter that a side lacks is inconclusive,
+with the reason; so is one whose verdict depends on lines that the timing of warps makes run more or
+less often (`noise.Chance`).
 
-Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which
-is what an author means and a GPU counts: a verdict stands only if it is the same at both
-ends of the estimate's error.
+Instructions of a profile that ran PTX are judged by the estimate of machine instructions, which an
+author means and a GPU counts: a verdict is valid only if it is the same at both ends of the
+estimate's error.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from workbench.units import quantity, relative
 
 Verdict = Literal["confirmed", "refuted", "inconclusive"]
 
-#: Part of the predicted way that must be covered.
+#: Part of the predicted change that must be reached.
 REACHED = 0.9
-#: Noise of what is counted exactly: that of sums of floats.
+#: Noise of exact counts: that of sums of floats.
 _EXACT = 1e-9
 #: Relative error of the estimate of machine instructions (docs/emulator-rules.md).
 ESTIMATE_ERROR = 0.15
@@ -52,9 +52,9 @@ BOUNDS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Judgement(Record, frozen=True):
-    """One expectation and what became of it.
+    """One expectation and its verdict.
 
-    `observed` is in words; `why` and `learned` are the author's, before and after measuring.
+    `observed` is in words; `why` and `learned` are the author's words before and after measuring.
     """
 
     counter: str
@@ -76,7 +76,7 @@ def find_counter(name: str) -> Counter | None:
 def judge(
     expectations: Sequence[Expectation], comparison: Comparison, *, unchanged: bool = False
 ) -> tuple[Judgement, ...]:
-    """Judge what the new version's author predicted against its parent.
+    """Judge the predictions of the new version's author, relative to its parent.
 
     `unchanged`: source and launch are the parent's, so no prediction is scored.
 
@@ -96,7 +96,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
     observed, reason = "—", _("no counter {counter!r}").format(counter=expectation.counter)
     verdict: Verdict = "inconclusive"
     if counter is not None and counter.id == "duration" and comparison.time is not None:
-        # Times measured outside of the profiler are the better ones.
+        # Times measured outside the profiler are better.
         time = comparison.time
         observed = relative(time.old_s, time.new_s)
         noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
@@ -140,7 +140,7 @@ def _of_counter(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
 
 
 def observed_change(delta: Delta) -> str:
-    """A counter's change as a reader compares it with a prediction."""
+    """A counter's change, in the form that a reader compares with a prediction."""
     if delta.old is None or delta.new is None:
         return "—"
     if delta.old == 0 or delta.unit == "%":
@@ -165,7 +165,7 @@ def _decide(
             if new == old:
                 return "inconclusive", _("it did not change")
             if abs(new - old) > noise:
-                # Few captures: their ranges, widened for their number, decide.
+                # Few captures: their ranges, widened because they are few, decide.
                 return "inconclusive", _("the ranges of the repeated captures overlap")
             return "inconclusive", _("the change lies within the noise, {noise}").format(
                 noise=quantity(noise, unit)
@@ -196,7 +196,7 @@ def _decide(
 def _reach(
     prediction: Prediction, old: float, new: float, noise: float, unit: str
 ) -> tuple[Verdict, str]:
-    """Rule for a predicted change to a target; beyond it is fine unless the target was exact."""
+    """Rule for a predicted change to a target; overshooting is fine unless the target was exact."""
     number = prediction.number
     if prediction.form == "relative":
         target = old * (1 + number / 100)
@@ -208,7 +208,7 @@ def _reach(
     exact = prediction.form == "to"
     missing = abs(target - new)
     if abs(way) <= noise and new != target:
-        # It was predicted to stay, or hardly to move, and moved elsewhere.
+        # It was predicted to stay, or hardly to move, but it moved.
         if abs(new - old) > noise and (missing > noise if exact else (new - old) * way < 0):
             beyond = _("it moved {missing} too far").format(missing=quantity(missing, unit))
             return "refuted", beyond if exact else _("it moved the other way")
@@ -234,9 +234,9 @@ def _reach(
 def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) -> tuple[Delta, ...]:
     """Counters that moved and were not predicted, those with a direction first.
 
-    What follows from an expected counter (`Catalog.following`) is expected with it, unless it
-    went well where that one went badly, or the other way about. Within each kind the largest
-    relative changes come first; a counter that rose from zero counts as largest.
+    Counters that follow from an expected one (`Catalog.following`) are expected with it, unless one
+    improved while the other got worse. Within each kind the largest relative changes come first; a
+    counter that rose from zero counts as largest.
     """
     expected: set[str] = set()
     implied: set[str] = set()
@@ -260,19 +260,19 @@ def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) ->
     return tuple(sorted(found, key=lambda d: (not d.better, -size(d))))
 
 
-# --- what was promised on the old version ---------------------------------------------------
+# --- promises for the old version -----------------------------------------------------------
 
-#: A promise counts as kept where this part of it came true.
+#: A promise counts as kept if this part of it came true.
 _KEPT = 0.9
 
 
 class Score(Record, frozen=True):
-    """The promise of a rule on the old version, and the gain of the new version.
+    """The promise of a rule for the old version, and the gain of the new version.
 
     `promised` and `gained` are parts of the old duration (0-1); `gained` is the whole
-    step's gain, whatever its cause. `still` is the promise of the same rule on the new
-    version, None if the rule no longer fires. ``open``: the rule promises as much as
-    before, so the step did not act on it and its gain is not the rule's.
+    step's gain, whatever its cause. `still` is the promise of the same rule for the new version,
+    None if the rule no longer fires. ``open``: the rule promises as much as before, so the step did
+    not act on it and its gain is not the rule's.
     """
 
     rule: str
@@ -297,7 +297,7 @@ def weigh(score: Score) -> Score:
 
 
 def _promises(profile: Profile) -> Iterator[tuple[str, Rule, str, float | None]]:
-    """Kernel, rule, its title and the part of the duration (0-1) it promises, largest first."""
+    """Kernel, rule, its title and the promised part of the duration (0-1), largest first."""
     found = [
         (launch.kernel, rule)
         for launch in profile.launches
@@ -310,9 +310,9 @@ def _promises(profile: Profile) -> Iterator[tuple[str, Rule, str, float | None]]
 
 
 def score(old: Profile, new: Profile, speedup: float) -> tuple[Score, ...]:
-    """Score ncu's promises on the old version by what the step gained.
+    """Score ncu's promises for the old version by the step's gain.
 
-    `speedup` is old time over new time, measured outside of the profiler if possible.
+    `speedup` is old time over new time, measured outside the profiler if possible.
     """
     gained = 1.0 - 1.0 / speedup
     later = {(rule.id, title): promised for __, rule, title, promised in _promises(new)}

@@ -1,7 +1,7 @@
 """Every kernel of two profiles: its pair, its times and its own values, in words.
 
-Registers, occupancy and waves are of one kernel. They are compared within a pair of kernels that
-correspond, and where several do, one pair speaks for the comparison: see `speaking`.
+Registers, occupancy and waves belong to one kernel. They are compared within a pair of kernels that
+correspond; if there are several, one pair represents the comparison: see `speaking`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from workbench.language import N_, _, ngettext
 from workbench.model import Launch, Number, Profile, Record, Spread
 from workbench.units import faster, listed, quantity
 
-#: The reason why registers and the like are missing where several launches have no partner.
+#: The reason why registers and the like are missing if several launches have no partner.
 NO_PAIR = "it is of one kernel, and the sides have no kernel in common"
-#: Values of one kernel that are.
+#: The most values of one kernel that are shown.
 _VALUES = 6
 
 
 class KernelValue(Record, frozen=True):
-    """A counter that compiler and launch fix, where the two kernels differ in it."""
+    """A counter that compiler and launch fix, if the two kernels differ in it."""
 
     id: str
     old: Number
@@ -34,11 +34,11 @@ class KernelValue(Record, frozen=True):
 
 
 class KernelChange(Record, frozen=True):
-    """One kernel on both sides, or on one of them.
+    """One kernel, on one side or both.
 
     `old`, `new` are positions in the profiles of `SideBySide` (None: not there, or left
-    out of the comparison: `alone`). Seconds are of one launch, under the profiler, or as `way` has
-    it of all; spreads and `samples` of how many launches it is the mean (of one run each).
+    out of the comparison: `alone`). Seconds are those of one launch under the profiler, or of all
+    (see `way`); spreads and `samples` are those of the launches in their mean (one run each).
     `weight` is its part (0-1) of all launches of both sides, by duration, else by instructions.
     """
 
@@ -64,17 +64,17 @@ class KernelChange(Record, frozen=True):
 
     @property
     def name(self) -> str:
-        """``gemm``, or ``gemm_v1 → gemm_v2`` where it was renamed."""
+        """``gemm``, or ``gemm_v1 → gemm_v2`` if it was renamed."""
         return " → ".join(dict.fromkeys(filter(None, (self.name_old, self.name_new))))
 
     @property
     def uneven(self) -> bool:
-        """True if one side ran it more often, so that only as many launches are compared."""
+        """True if one side ran it more often, so that only some launches are compared."""
         return self.way in ("launch", "run")
 
     @property
     def times(self) -> str:
-        """``3× → 1×``, ``8× → 4× in all``; "" of one launch and one."""
+        """``3× → 1×``, ``8× → 4× in all``; "" for one launch on each side."""
         often = " → ".join(f"{n}×" for n in dict.fromkeys(self.samples) if n)
         text = _("{often} in all") if self.way == "all" else "{often}"
         return text.format(often=often) if max(self.samples) > 1 else ""
@@ -87,16 +87,16 @@ class KernelChange(Record, frozen=True):
 
     @property
     def in_all_s(self) -> float:
-        """Seconds that all of its launches take more."""
+        """The additional seconds of all of its launches."""
         return self.spent[1] - self.spent[0]
 
 
-#: A launch of either side, and the number of their pair.
+#: A launch from each side, and the number of their pair.
 _Compared = tuple[Launch | None, Launch | None, int | None]
 
 
 def kernel_changes(both: SideBySide) -> tuple[KernelChange, ...]:
-    """Every kernel of two profiles, as its pairs match them, and those that stand alone."""
+    """Every kernel of two profiles, matched by the pairs, and those without a partner."""
     rows: list[_Compared] = []
     for n, pair in enumerate(both.pairs):
         a, b = pair.of(*both.each)
@@ -191,11 +191,11 @@ def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
 
 
 def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
-    """The pair of kernels whose registers and waves stand for the comparison.
+    """The pair of kernels whose registers and waves represent the comparison.
 
     The one that moved the sum most in its direction, if any did; else the one whose duration
-    changed most. Where none left its noise (or has no duration), the one that carries most of both
-    sides. None where no kernel is on both sides.
+    changed most. If none left its noise (or has no duration), the one with most of both sides. None
+    if no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
     moved = [(c.in_all_s, c) for c in matched if c.moved]
@@ -212,7 +212,7 @@ def of_no_pair() -> dict[str, Missing]:
     return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}
 
 
-# --- in words -----------------------------------------------------------------------
+# --- sentences ----------------------------------------------------------------------
 
 
 def launch_words(
@@ -221,7 +221,7 @@ def launch_words(
     sides: tuple[Profile, Profile],
     runs: tuple[int, int] = (1, 1),
 ) -> tuple[str, ...]:
-    """Sentences about how launches were compared; none for one launch against one."""
+    """Sentences about how launches were compared; empty for one launch against one."""
     text = ngettext("{n} run before", "{n} runs before", runs[0]).format(n=runs[0])
     text = _("{before}, {n} after, which each read as much: compared per run.").format(
         before=text, n=runs[1]
@@ -293,7 +293,7 @@ def _timed(change: KernelChange, side: int) -> str:
 
 
 def values_words(change: KernelChange) -> str:
-    """``gemm: registers per thread 64 → 62``; "" where nothing of the kernel differs."""
+    """``gemm: registers per thread 64 → 62``; "" if nothing differs in the kernel."""
     said = []
     for value in change.values:
         counter = catalog()[value.id]
@@ -303,7 +303,7 @@ def values_words(change: KernelChange) -> str:
 
 
 def kernel_words(change: KernelChange, more: str | None = None) -> str:
-    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name. `more` as of `faster`."""
+    """``gemm 6.19 ms → 3.48 ms, 1.78× faster``; without times, the name. `more`: see `faster`."""
     if change.old_s is None or change.new_s is None or not min(change.old_s, change.new_s) > 0:
         return change.name
     ratio = change.old_s / change.new_s
@@ -323,7 +323,7 @@ KERNELS_HEAD = (
 
 
 def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool:
-    """True if rows of kernels are informative: several kernels, and something known of one.
+    """True if rows of kernels are informative: several kernels, and something known about one.
 
     `times_alone`: the rows have no values of the kernels' own.
     """

@@ -1,12 +1,12 @@
 """The launches of two profiles, made comparable.
 
-A profile of a study holds one run of a version: its launches are parts that add up. A
-report holds whatever a program launched while ncu looked on. Its launches of one kernel and one
-configuration are *samples*, where their counterparts are as well and they take about as long: they
-become one launch, their mean, which counts as often as both sides ran it: where one ran it more
-often, the first of them. Where neither side has the sizes of the other's, they are *rounds* of a
-job, and all together are compared. So sums are of everything that was launched. A kernel that came
-or went counts too, unless the kernels with a counterpart are too small a part.
+A profile of a study holds one run of a version: its launches are parts that add up. A report holds
+all that a program launched under ncu. Its launches of one kernel and one configuration are
+*samples* if their counterparts are too and they take about as long: they become one launch, their
+mean, which counts as often as both sides ran it; if one side ran it more often, only its first ones
+count. If neither side has the sizes of the other, they are *rounds* of a job and compared as a
+whole. So sums cover everything that was launched. An added or removed kernel counts too, unless the
+kernels with a counterpart are too small a part.
 """
 
 from __future__ import annotations
@@ -53,31 +53,30 @@ _FIXED = (
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_static",
 )
-#: Launches whose times are further apart than this factor do unlike things: layers of a network.
+#: Launches whose times differ by more than this factor do different work: layers of a network.
 _LAYERS = 1.5
-#: Launches of one kernel repeat its work where instructions differ by this factor at most.
+#: Launches of one kernel repeat its work if instructions differ by at most this factor.
 _REPEATS = 1.01
-#: Launches of two kernels do as much where two of threads and these amounts differ by less.
+#: Two kernels' launches do equal work if two of threads and these amounts differ by less.
 _MUCH, _AMOUNTS = 1.1, ("instructions", "dram_read_bytes", "dram_write_bytes")
-#: All of it is compared where this part of the longer side's time has a counterpart.
+#: Everything is compared if this part of the longer side's time has a counterpart.
 _COVERED = 0.8
 
 
-#: How the launches of a pair are compared: one with one, on both sides as often; one with one, as
-#: often as the side that ran it less; one run of a job with one; or all with all, their sums.
+#: How the launches of a pair are compared: one with one, equally often on both sides; one with one,
+#: as often as the side that ran it less; one run of a job with one; or the sums of all.
 Way = Literal["each", "launch", "run", "all"]
 
 
 class SideBySide(Record, frozen=True):
-    """Two profiles of what is compared, and the launches that only one side has.
+    """Two profiles of the compared launches, and the launches that only one side has.
 
     `pairs` are the launches that correspond; if launches were merged, `ways` has how each pair is
-    compared and `steady` what each of its counters does. `each` are the two profiles with every
-    launch as it ran once, `old` and `new` with launches as often as they count. `covered` is the
-    part (0-1) of the work of the `longer` side (0 old, 1 new) that has a counterpart. Where it is
-    small, `alone` are (side; the launch) the kernels without one: they are in neither profile.
-    `runs`: how often either side ran a job that the other side's kernels do as well; one run
-    of it is compared.
+    compared and `steady` how each of its counters moves. `each` are the two profiles with one run
+    of every launch, `old` and `new` with launches as often as they count. `covered` is the part
+    (0-1) of the work of the `longer` side (0 old, 1 new) that has a counterpart. If it is small,
+    `alone` are the kernels without one (side, launch): they are in neither profile. `runs`: how
+    often each side ran a job that both sides' kernels do; one run of it is compared.
     """
 
     old: Profile
@@ -92,7 +91,7 @@ class SideBySide(Record, frozen=True):
     runs: tuple[int, int] = (1, 1)
 
 
-#: The last answers: the parts of one comparison ask for the same profiles.
+#: The last results: the parts of one comparison need the same profiles.
 _beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
 _Both = tuple[Sequence[Launch], Sequence[Launch]]
 #: Positions of launches: of one and its counterpart, and in groups on both sides.
@@ -101,7 +100,7 @@ _Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
-    """The profiled launches with the work that each is of: samples of one configuration as one."""
+    """The profiled launches by the work of each: samples of one configuration as one."""
     own: dict[int, list[Launch]] = {}
     for launch, place in zip(profile.launches, places, strict=True):
         if launch.profiled:
@@ -124,7 +123,7 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
 
 
 def _of_reports(old: Profile, new: Profile) -> SideBySide:
-    """All launches; without those that have no counterpart where they are much of the work."""
+    """All launches, but not those without a counterpart if they are much of the work."""
     both, groups = _laid(old, new)
     apart = _strangers(both)
     loads = [loads_of(x.launches) for x in both.each]
@@ -149,7 +148,7 @@ def _of_reports(old: Profile, new: Profile) -> SideBySide:
 
 
 def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
-    """Two profiles beside each other, and the positions of every launch's samples."""
+    """Two profiles side by side, and the positions of every launch's samples."""
     sides = old.launches, new.launches
     runs = _runs(sides)
     groups, twins = _samples(sides, named=runs != (1, 1))
@@ -175,7 +174,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
             fewer = min(a.samples, b.samples)
             often[0][pair.old] = often[1][pair.new] = fewer
             if a.config == b.config and (_unsteady(a) or _unsteady(b)):
-                # They may have other arguments: what differs is compared in order.
+                # They may have other arguments: those that differ are compared in order.
                 first, second = first[:fewer], second[:fewer]
                 for side, at, own in ((0, pair.old, first), (1, pair.new, second)):
                     mean = _mean([sides[side][x] for x in own])
@@ -206,7 +205,7 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
 
 
 def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Way]:
-    """How each pair is compared: in all, unless both ran it as often or one side repeats it."""
+    """How each pair is compared: by sums, unless run equally often or repeated by one side."""
     counts = [Bag(x.kernel for x in side) for side in sides]
     ways: list[Way] = []
     for pair in pairs:
@@ -216,7 +215,7 @@ def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Wa
         if not pair.matched or ran[0] == ran[1]:
             ways.append("each")
             continue
-        # Kernels that were paired by their order alone are repeats only without any other.
+        # Kernels that were paired by order alone are repeats only if there are no others.
         known = pair.how != "order" or len(old) + len(new) == sum(map(len, sides))
         more = counts[0][old[0].kernel] != counts[1][new[0].kernel]
         ways.append("launch" if known and more and _as_much(old, new) else "all")
@@ -224,7 +223,7 @@ def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Wa
 
 
 def _runs(sides: _Both) -> tuple[int, int]:
-    """How often either side ran a job of several kernels, if none is on both and a run reads alike.
+    """How often each side ran a job of several kernels, if they share none and runs read alike.
 
     One kernel that replaced another proves nothing: a launch may do several steps at once.
     """
@@ -242,7 +241,7 @@ def _runs(sides: _Both) -> tuple[int, int]:
 
 
 def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
-    """The positions of samples of one launch, and which launch of both sides is which."""
+    """The positions of samples of one launch, and the correspondence of both sides' launches."""
     twins = _twins(sides, named=named)
     rows: list[_Row] = sorted(twins.items())
     rows += [(at, None) for at in range(len(sides[0])) if at not in twins]
@@ -253,7 +252,7 @@ def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
     known: dict[tuple[int, int], list[list[_Row]]] = defaultdict(list)
 
     def apart(row: _Row, other: _Row) -> float:
-        """By which factor their times differ at most; infinity: they are of other kinds."""
+        """The largest factor between their times; infinity: they are of different kinds."""
         factor = 1.0
         for kind, own, a, b in zip(kinds, seconds, row, other, strict=True):
             if a is not None and b is not None:
@@ -286,10 +285,10 @@ def _repeat(launches: Sequence[Launch]) -> bool:
 
 
 def _as_much(old: Sequence[Launch], new: Sequence[Launch]) -> bool:
-    """True if one launch of either side does as much as one of the other, whichever that is.
+    """True if any launch of either side does as much work as any of the other.
 
-    One kernel in one size does, with whatever arguments. Else two things agree, of the name and the
-    amounts, and the launches of either side repeat each other.
+    One kernel in one size does, with any arguments. Otherwise two of the name and the amounts must
+    agree, and the launches of each side must repeat each other.
     """
     a, b = old[0], new[0]
     named = a.kernel == b.kernel
@@ -300,16 +299,16 @@ def _as_much(old: Sequence[Launch], new: Sequence[Launch]) -> bool:
 
 
 def _unsteady(launch: Launch) -> bool:
-    """True if samples differ by more than noise: they may have other arguments."""
+    """True if samples differ by more than noise: they may have different arguments."""
     duration = catalog()["duration"]
     found = spread(launch, duration)
     return found is not None and left_noise(duration, found.low, found.high)
 
 
 def _gather_rounds(sides: _Both, groups: _Groups) -> None:
-    """Make one group of a kernel's launches of other numbers and sizes.
+    """Make one group of a kernel's launches if their numbers and sizes differ.
 
-    They are rounds of one job: none of them stands for one of the other side's.
+    They are rounds of one job: none of them corresponds to one of the other side's.
     """
     kind_of = attrgetter("profiled", "workload", "kernel", "signature")
     kinds = [Bag(map(kind_of, side)) for side in sides]
@@ -334,10 +333,10 @@ def _as_large(a: Launch, b: Launch) -> bool:
 
 
 def _twins(sides: _Both, *, named: bool) -> dict[int, int]:
-    """The n-th launch of a kernel with the n-th, first of one configuration.
+    """The n-th launch of a kernel with the n-th on the other side, first within one configuration.
 
-    What one side alone has may have been renamed: if it is as many launches, in order as well, but
-    where only what has one name is (`named`).
+    Kernels of one side may have been renamed: if they have equally many launches, these are matched
+    in order too, unless only equal names may match (`named`).
     """
     names = [{(x.workload, x.kernel) for x in side} for side in sides]
     shared = names[0] & names[1]
@@ -359,7 +358,7 @@ def _twins(sides: _Both, *, named: bool) -> dict[int, int]:
 
 
 def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
-    """By ncu's name: new over old of all pairs but one, whichever that is; the two extremes."""
+    """By ncu's name: the extremes of new over old if any one pair is left out."""
     out = {}
     for name in old[0].metrics:
         values = [[x.metrics[name].value for x in side if name in x.metrics] for side in (old, new)]
@@ -373,10 +372,10 @@ def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
 
 
 def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
-    """Launches without a partner that stand where the other side launched nothing else.
+    """Launches without a partner in gaps where the other side launched nothing else.
 
-    Between two kernels of one name what is launched took the place of what was, however many; but
-    which kernel a library chose, beside one's own, is not work of the author.
+    Between two kernels of one name new launches replaced the old ones, however many; but a
+    library's choice of kernel, beside one's own, is not the author's work.
     """
     out: tuple[list[int], list[int]] = ([], [])
     sides = both.each[0].launches, both.each[1].launches
@@ -398,7 +397,7 @@ def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
 
 
 def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
-    """Launches of one kernel, code and configuration together, in order of their first.
+    """Launches grouped by kernel, code and configuration, in the order of the first in each group.
 
     Grids that are nearly equal are one configuration, as in a captured program.
     """
@@ -442,7 +441,7 @@ def _one_code(a: Launch, b: Launch) -> bool:
 
 
 def _mean(group: Sequence[Launch]) -> Launch:
-    """One launch for many: means, and what is not a number from the one in the middle."""
+    """One launch for many: means of numbers, and other fields from the median launch."""
     if len(group) == 1:
         return group[0]
     order = sorted(group, key=lambda launch: seconds_of(launch) or 0.0)
@@ -462,7 +461,7 @@ def _mean(group: Sequence[Launch]) -> Launch:
     return structs.replace(
         middle,
         index=group[0].index,
-        # Of grids that are nearly equal the largest, whichever launch took how long.
+        # The largest of the nearly equal grids, independent of the launches' times.
         grid=max((x.grid for x in group if near(x.grid, middle.grid)), key=prod),
         metrics=metrics,
         absent={name: why for name, why in absent.items() if name not in metrics},
@@ -473,7 +472,7 @@ def _mean(group: Sequence[Launch]) -> Launch:
 
 
 def _mean_of(values: Sequence[Number]) -> Number:
-    """The mean; an integer where integers have one."""
+    """The mean; an integer if integers have an integer mean."""
     if all(value == values[0] for value in values):
         return values[0]
     if all(isinstance(value, int) for value in values):
@@ -537,7 +536,7 @@ def _aligned(tables: Sequence[InstructionTable]) -> list[InstructionTable]:
 
 
 def _mean_column(columns: Sequence[Column]) -> Column:
-    """Row by row. Counts stay counts: what does not divide is rounded along the rows.
+    """Row by row. Counts stay integers: fractions are rounded along the rows.
 
     The running total is rounded instead of the single row, so that a row that divides is
     exact, none is off by one, and all rows together are the rounded mean of the totals.
@@ -565,7 +564,7 @@ def _mean_column(columns: Sequence[Column]) -> Column:
 
 
 def loads_of(launches: Sequence[Launch | None]) -> list[float]:
-    """The weight of each launch, times its runs."""
+    """The weight of each launch times its runs."""
     there = [launch for launch in launches if launch is not None and launch.profiled]
     known = iter(weights_of(there)[0])
     return [next(known) * x.samples if x is not None and x.profiled else 0.0 for x in launches]

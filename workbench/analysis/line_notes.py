@@ -1,7 +1,7 @@
 """Notes on a line of code: its part of the time, its counts and their excess over the ideal.
 
-Pages draw them as gutters, an editor writes them at the line's end. Several launches of a profile
-count on the same lines and add up. A missing count has no notes.
+Pages draw them as gutters, an editor writes them at the line's end. Counts of several launches of a
+profile on the same lines add up. A missing count has no notes.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from workbench.counters import MACHINE, Counter, catalog, line_metric
 from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, line_counters
 
-#: Id, title, counter, its ideal ("" where it has none).
+#: Id, title, counter, its ideal ("" if it has none).
 COUNTED = (
     ("global", N_("Global sectors"), "global_sectors", "global_sectors_ideal"),
     ("shared", N_("Shared wavefronts"), "shared_wavefronts", "shared_wavefronts_ideal"),
     ("local", N_("Local sectors"), "local_sectors", ""),
     ("instructions", N_("Instructions"), "instructions", ""),
 )
-#: The most stalls to show of a line.
+#: The most stalls to show for a line.
 _STALLS = 3
 Lines = dict[LineKey, dict[str, Number]]
 
 
 class Amount(NamedTuple):
-    """A line's number as text; its size, what of it is beyond the ideal, and a note."""
+    """A line's number as text; its size, its excess over the ideal, and a note."""
 
     text: str
     total: Number
@@ -60,7 +60,7 @@ def samples_beside(launch: Launch) -> Amounts:
 
 
 def time_beside(profile: Profile) -> Amounts:
-    """Seconds by line, its share of a launch's samples times the duration; the note as above."""
+    """Seconds by line: its share of a launch's samples times the duration; the note as above."""
     seconds: dict[LineKey, float] = {}
     stalls: dict[LineKey, dict[str, float]] = {}
     for launch in profile.launches:
@@ -120,16 +120,16 @@ def _beyond(total: Number, least: Number) -> str:
 
 
 class Beside(NamedTuple):
-    """One thing that is known of a line.
+    """One known fact about a line.
 
     Attributes:
-        counter: The catalog's, whose meaning it has.
-        title: What it is called at the head of a column.
+        counter: The catalog's counter whose meaning it has.
+        title: Its name at the head of a column.
         text: The amount.
-        note: How it stands to the ideal, or what the line waits for; "" where there is nothing.
-        telling: Whether it is worth a place at the line's end.
-        each: The amount of one access of a warp, and the ideal one; "" where that is not known.
-        kernel: Whose it is, where several kernels have the line; "" where one alone has it.
+        note: Its relation to the ideal, or what the line waits for; "" if there is nothing.
+        telling: Whether to show it at the line's end.
+        each: The amount of one access of a warp, and the ideal one; "" if that is not known.
+        kernel: Its kernel if several kernels have the line; "" if only one has it.
     """
 
     counter: Counter
@@ -142,12 +142,12 @@ class Beside(NamedTuple):
 
     @property
     def timed(self) -> bool:
-        """True for time and warp states, which the emulator does not know."""
+        """True for time and warp states, which the emulator does not measure."""
         return self.counter.unit == "s" or self.counter.group in (GROUP, "samples")
 
     @property
     def words(self) -> str:
-        """The amount and all that is said of it."""
+        """The amount and its notes."""
         return self._whose(", ".join(filter(None, (self.text, self.each, self.note))))
 
     @property
@@ -160,7 +160,7 @@ class Beside(NamedTuple):
 
 
 def beside(profile: Profile) -> dict[LineKey, list[Beside]]:
-    """All that is known of each line of a profile, the most telling first."""
+    """All that is known about each line of a profile, the most telling first."""
     launches = [launch for launch in profile.launches if launch.profiled]
     out: dict[LineKey, list[Beside]] = defaultdict(list)
     for key, found in _shares(profile, launches).items():
@@ -184,7 +184,7 @@ def beside(profile: Profile) -> dict[LineKey, list[Beside]]:
 
 
 def _shares(profile: Profile, launches: list[Launch]) -> dict[LineKey, Beside]:
-    """The lines' parts of the time, or where no duration is known those of the samples."""
+    """The lines' parts of the time, or, if no duration is known, of the samples."""
     spent, id_, title = time_beside(profile), "duration", _("Time")
     durations = [value_of(each, "duration") for each in launches if sampled_lines(each)]
     # Samples without a line are part of the time as well.

@@ -1,10 +1,10 @@
 """A launch's instructions as they are shown, and a hunk's on both sides of a step.
 
-`Listing` knows what instructions do, cost, and how many registers they keep.
+`Listing` has the operations, costs and live registers of instructions.
 
-A register is live where its value is still needed: the classic backward data flow over blocks
+A register is live while its value is still needed, by the classic backward data flow over blocks
 (Aho, Lam, Sethi and Ullman, *Compilers*, 9.2.5), on general registers. A conditional write keeps
-what was there. It is the pressure of the code as it stands, at most what the compiler
+the old value. The result is the pressure of this code, at most the number that the compiler
 allocated: alignment and calls may need more.
 """
 
@@ -24,7 +24,7 @@ from workbench.counters import Reading, read
 from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import UNIFORM, SassOp, role, shape
 
-#: ``R255`` is ``RZ``; wide groups beside it are not.
+#: ``R255`` is ``RZ``; wide groups next to it are not.
 _MASK = (1 << UNIFORM) - 1
 
 
@@ -47,7 +47,7 @@ class Listing:
         }
 
 
-#: Of the latest launches: a version is the new side of one step and the old one of others.
+#: For the latest launches: a version is the new side of one step and the old one of others.
 listing_of = Recent(Listing, most=4)
 
 
@@ -57,7 +57,7 @@ def _live(code: KernelCode) -> list[int]:
 
 
 def live_registers(operations: Sequence[SassOp], flow: Flow) -> list[int]:
-    """Row -> general registers that are live while it runs, its own results among them."""
+    """Row -> general registers that are live while it runs, including its own results."""
     reads = [_bits(operation.reads) for operation in operations]
     writes = [_bits(operation.writes) for operation in operations]
     kept = [0 if o.conditional else w for o, w in zip(operations, writes, strict=True)]
@@ -97,15 +97,15 @@ def _bits(registers: Sequence[int]) -> int:
 
 # --- Machine code of a hunk on both sides: classes of opcodes, and instructions aligned ----------
 #
-# Instructions are alike where their opcode is and where they depend on alike ones: the key of an
-# instruction is its own shape with the shapes of what writes its operands. What stands between
-# two alike ones is paired by role, so that an ``LDS.128`` is seen to stand in for ``LDS``.
+# Instructions are alike if their opcodes are and they depend on alike ones: the key of an
+# instruction is its own shape with the shapes of its operands' writers. Instructions between two
+# alike ones are paired by role, so that an ``LDS.128`` is seen to replace ``LDS``.
 
-#: The most instructions of a side to align one by one; of more, only classes are shown.
+#: The most instructions of a side to align one by one; for more, only classes are shown.
 _ALIGNED = 3000
-#: Instructions back to which the shape of an operand's writer counts.
+#: Within this many instructions the shape of an operand's writer counts.
 _NEAR = 64
-#: Roles whose change of opcode is worth a word; integers and moves come and go as they please.
+#: Roles whose change of opcode is shown; integers and moves change without meaning.
 _TOLD = frozenset(
     {"global load", "global store", "shared load", "shared store", "local memory", "atomic"}
     | {"product", "floating point"}
@@ -131,7 +131,7 @@ class CodeClass(Record, frozen=True):
 
 
 class StandIn(Record, frozen=True):
-    """Instructions of one class where the old side had another of the same role."""
+    """Instructions of one class that replace another class of the same role on the old side."""
 
     old: str
     new: str
@@ -141,8 +141,8 @@ class StandIn(Record, frozen=True):
 class CodeDiff(Record, frozen=True):
     """A hunk's machine code on both sides.
 
-    `classes` have those that differ most first. `rows` are (old row, new row), None where
-    one side has no counterpart; empty where there are too many to align.
+    `classes` are sorted, those that differ most first. `rows` are (old row, new row), None if one
+    side has no counterpart; empty if there are too many to align.
     """
 
     kernel: str
@@ -194,12 +194,12 @@ def _sums(listing: Listing, rows: Sequence[int]) -> CodeSide:
     )
 
 
-#: Code -> row -> what it is alike by.
+#: Code -> row -> its key for likeness.
 _keys_of: WeakKeyDictionary[KernelCode, dict[int, Hashable]] = WeakKeyDictionary()
 
 
 def _key(code: KernelCode, row: int) -> Hashable:
-    """The shape of an instruction and those of what writes its operands."""
+    """The shape of an instruction and those of its operands' writers."""
     keys = _keys_of.setdefault(code, {})
     known = keys.get(row)
     if known is None:
@@ -242,7 +242,7 @@ _Rows = tuple[tuple[int | None, int | None], ...]
 def _aligned(
     old: KernelCode, new: KernelCode, rows_old: tuple[int, ...], rows_new: tuple[int, ...]
 ) -> tuple[_Rows, tuple[StandIn, ...]]:
-    """Alike instructions in order, between them those of one role; and what replaced what."""
+    """Alike instructions in order, between them those of one role; and the replacements."""
     keys_old, keys_new = [_key(old, row) for row in rows_old], [_key(new, row) for row in rows_new]
     anchors = align(keys_old, keys_new, {})
     out: list[tuple[int | None, int | None]] = []
@@ -288,7 +288,7 @@ def _by_role(
 def hunk_codes(old: Profile, new: Profile, placing: Placing | None = None) -> tuple[HunkCode, ...]:
     """The machine code of every hunk that has any, kernel by kernel.
 
-    `placing` is their lines placed, if that was done already.
+    `placing`: the placement of their lines, if already computed.
     """
     placing = placing or Placing(old, new)
     out: list[HunkCode] = []

@@ -1,27 +1,27 @@
-"""A second opinion on counters that mislead: what machine code and addresses say beside them.
+"""A second opinion on counters that mislead, from machine code and addresses.
 
 ncu has two counts of bank conflicts. The counter of the L1 (``l1tex__data_bank_conflicts…``) counts
-passes that came later than they could: two lanes in one bank, but as well passes that waited for
-other traffic of the same data banks (arbitration). The line counters are made of addresses:
-wavefronts that an instruction needs, and how many the bytes of its lanes would need at least. Where
-the two differ, both are said, and as far as it can be known why:
+delayed passes: two lanes in one bank, but also passes that waited for other traffic of the same
+data banks (arbitration). The line counters are made from addresses: the wavefronts that an
+instruction needs, and the least that the bytes of its lanes would need. If the two differ, both are
+given, with the reason if it can be known:
 
-* Accesses that take no pass more than their bytes need cannot conflict: the counter's are waits.
+* Accesses with only the passes that their bytes need cannot conflict: the counter's are waits.
 * Loads of 8 or 16 bytes a lane are an exception: their ideal is that of lanes with bytes of their
-  own, so what lanes that share words lose is no excess. Where the counter has a conflict for one in
-  twenty of them, it may be right.
+  own, so the loss of lanes that share words is not an excess. If the counter has a conflict for one
+  in twenty of them, it may be right.
 * Asynchronous copies are in the counter's sum alone, neither among its loads nor its stores, and
   copies past the L1 (``LDGSTS.BYPASS``) are in none of the three.
 
-Of the same kind: a theoretical occupancy that the grid has no blocks for, and the copies whose line
-counters ncu gets wrong.
+Also misleading: a theoretical occupancy for which the grid has too few blocks, and the copies whose
+line counters ncu gets wrong.
 
-ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``)
-wrongly where the instruction depends on predicate register P0, which reads as false there.
-Under ``@P0`` a copy costs nothing at all; under ``@!P0`` it costs as if no lane were switched
-off, more sectors than its lanes have bytes; where P0 chooses between data and zeros, it takes
-the wavefronts of zeros, half of what neighbours with the same addresses take under P1 to P6.
-Tags are counted rightly, and so are the copies whose size is in a register (``.ZFILL``).
+ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``) wrongly
+if the instruction depends on predicate register P0, which reads as false there. Under ``@P0`` a
+copy costs nothing at all; under ``@!P0`` it costs as if no lane were switched off, more sectors
+than its lanes have bytes; if P0 chooses between data and zeros, it takes the wavefronts of zeros,
+half as many as neighbours with the same addresses under P1 to P6. Tags are counted correctly, and
+so are copies whose size is in a register (``.ZFILL``).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from workbench.units import quantity, several
 
 #: Two counts of one thing agree to this part of the larger (`counters.toml`: conflicts of a kind).
 _NEAR = 0.15
-#: A conflict that comes from the addresses comes with the instruction: this often at least.
+#: A conflict due to addresses recurs with the instruction: at least this often.
 _OFTEN = 0.05
-#: Of all passes: less is not a change that a comparison tells.
+#: Part of all passes: a comparison does not report a smaller change.
 _SMALL = 0.01
 _ALL = "shared_bank_conflicts"
 _LIMITS = tuple(f"occupancy_limit_{by}" for by in ("registers", "shared", "warps", "blocks"))
@@ -58,21 +58,21 @@ class Opinion(Record, frozen=True):
 
     @property
     def unit(self) -> str:
-        """Of both values, as `quantity` takes it: "" for counts."""
+        """The unit of both values, as `quantity` takes it: "" for counts."""
         unit = catalog()[self.counter].unit
         return unit if unit == "%" else ""
 
 
 class _Passes(NamedTuple):
-    """Of some instructions: their wavefronts, and those above the ideal."""
+    """The wavefronts of some instructions, and those above the ideal."""
 
     taken: Number = 0
     excess: Number = 0
-    wide: Number = 0  # how many were loads of more than a word a lane
+    wide: Number = 0  # the number of loads of more than a word per lane
 
 
 def opinions(launch: Launch) -> tuple[Opinion, ...]:
-    """The counters of a launch that mislead, each with what is exact."""
+    """The counters of a launch that mislead, each with its exact value."""
     return (*_conflicts(launch), *_grid(launch)) if launch.profiled else ()
 
 
@@ -142,7 +142,7 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
 
 
 def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
-    """Shared-memory passes by what makes them; None where not all of the launch's are on lines."""
+    """Shared-memory passes by their kind; None if not all of the launch's are on lines."""
     table = launch.instructions
     names = [line_metric(launch, catalog()[f"shared_wavefronts{end}"]) for end in ("", "_ideal")]
     columns = [table.columns.get(name or "") for name in (*names, "inst_executed")]
@@ -170,7 +170,7 @@ def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
     return out
 
 
-#: Both sides of a step ask, and its neighbours again.
+#: Both sides of a step need it, and its neighbours again.
 _passes = Recent(_count_passes)
 
 
@@ -187,7 +187,7 @@ def _kind(text: str) -> str:
 
 
 def _grid(launch: Launch) -> Iterator[Opinion]:
-    """The theoretical occupancy, where the grid has fewer blocks than fit on the SMs."""
+    """The theoretical occupancy, if the grid has fewer blocks than fit on the SMs."""
     most = value_of(launch, "theoretical_occupancy")
     known = [limit for name in _LIMITS if (limit := value_of(launch, name))]
     sms = launch.metrics.get("launch__sm_count")
@@ -207,7 +207,7 @@ def _grid(launch: Launch) -> Iterator[Opinion]:
 
 
 def conflicts_told(old: Profile, new: Profile) -> list[str]:
-    """Both changes of bank conflicts, where the counter tells one and the addresses do not."""
+    """Both changes of bank conflicts, if the counter shows one and the addresses do not."""
     known = [_conflicts_of(profile) for profile in (old, new)]
     if None in known:
         return []
@@ -226,7 +226,7 @@ def conflicts_told(old: Profile, new: Profile) -> list[str]:
 
 
 def _conflicts_of(profile: Profile) -> tuple[Number, Number, Number] | None:
-    """Conflicts by the counter and by addresses, and all passes; None where one is not known."""
+    """Conflicts by the counter and by addresses, and all passes; None if one is not known."""
     counted: Number = 0
     exact: Number = 0
     taken: Number = 0
@@ -243,7 +243,7 @@ def _conflicts_of(profile: Profile) -> tuple[Number, Number, Number] | None:
     return counted, exact, taken
 
 
-# --- what ncu misreads ---------------------------------------------------------------------------
+# --- counters that ncu misreads ------------------------------------------------------------------
 
 _P0 = re.compile(r"\bP0\b")
 
@@ -298,7 +298,7 @@ def misread_words(profile: Profile) -> list[str]:
 
 
 def misread_sides(old: Profile, new: Profile) -> list[str]:
-    """The same of two profiles, each with its side; once where both say the same."""
+    """The warnings for two profiles, each with its side; only once if both are the same."""
     before, after = misread_words(old), misread_words(new)
     if before == after:
         return [_("on both sides: {text}").format(text=text) for text in before]

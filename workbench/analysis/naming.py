@@ -1,6 +1,6 @@
-"""Names of kernels that tell a reader which one is meant.
+"""Names of kernels that show a reader which one is meant.
 
-A name is enough while no two kernels share it. CUTLASS has hundreds of `Kernel`: there the template
+A name is enough if only one kernel has it. CUTLASS has hundreds of `Kernel`: there the template
 arguments are added, without namespaces and nested arguments. If these short forms are equal too,
 the words that differ are added, and then the grid. A generic name (`Kernel`) always has arguments.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from workbench.model import Launch
 from workbench.units import extent
 
-#: Longest title: about what a terminal has room for beside numbers.
+#: Longest title: about what fits beside numbers in a terminal.
 _LONGEST = 60
 _EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
@@ -33,10 +33,10 @@ def of_library(launch: Launch) -> bool:
 
 
 def titles(launches: Sequence[Launch]) -> list[str]:
-    """A name for each launch, with as much of its template arguments as tells them apart."""
+    """A name for each launch, with enough of its template arguments to distinguish them."""
     names = [launch.kernel for launch in launches]
     names = _told(names, launches, lambda x: (x.kernel, x.signature), _with_arguments)
-    # If arguments are as long as a name may be, the difference is not among them.
+    # If arguments are as long as a name may be, the difference is not shown in them.
     shown: dict[tuple[str, str], set[str]] = {}
     for name, launch in zip(names, launches, strict=True):
         shown.setdefault((launch.kernel, shortened(name)), set()).add(launch.signature)
@@ -59,7 +59,7 @@ def _told(
     known: Callable[[Launch], object],
     more: Callable[[str, Launch], str],
 ) -> list[str]:
-    """Names with more to them where they stand for several."""
+    """Names, made longer if several kernels share them."""
     told: dict[str, set[object]] = {}
     for name, launch in zip(names, launches, strict=True):
         told.setdefault(name, set()).add(known(launch))
@@ -72,7 +72,7 @@ def _told(
 
 
 def distinctions(signatures: Sequence[str]) -> list[str]:
-    """Words of each signature that tell it from the others: ``float``; "" if there are none."""
+    """The words that distinguish each signature: ``float``; "" if there are none."""
     words = [_WORDS.findall(_SPACE.sub("", _CAST.sub("", text))) for text in signatures]
     counts = [Counter(own) for own in words]
     out = []
@@ -98,12 +98,12 @@ def _with_arguments(name: str, launch: Launch) -> str:
 
 
 def shortened(name: str, longest: int = _LONGEST) -> str:
-    """A name that fits into `longest` letters, its end left out."""
+    """A name, cut to at most `longest` letters."""
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """`shortened` names; those that end where they do not differ yet have what does.
+    """`shortened` names; if their beginnings are equal, they keep the parts that differ.
 
     ``sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_t…warpgroupsize2x1x1``
     """
@@ -118,7 +118,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 
 def template_arguments(launch: Launch) -> str:
-    """Short template arguments of a launch's kernel; "" where it is not a template.
+    """Short template arguments of a launch's kernel; "" if it is not a template.
 
     ``void cutlass::Kernel<cutlass::gemm::kernel::B2bGemm<…>>(T1::Params)`` -> ``B2bGemm<…>``
     """

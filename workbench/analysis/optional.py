@@ -1,8 +1,8 @@
 """Readings that may be absent, and arithmetic with them: absent is not zero.
 
-A counter that was not collected, a warp state that a chip does not know, a sample outside of a
-pass: each is None, and so is whatever is computed of it. Only the larger of several readings of
-one thing is known where one of them is. No other place of the analysis puts a number for None.
+A counter that was not collected, a warp state that a chip does not know, a sample outside a pass:
+each is None, and so is any result computed from it. Only the largest of several readings is known
+if one of them is. No other place in the analysis replaces None by a number.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-#: A number, or nothing that anybody counted.
+#: A number; None: not counted.
 Maybe = float | None
 
 
 def plus(*amounts: Maybe) -> Maybe:
-    """Their sum; absent where one of them is."""
+    """Their sum; absent if one of them is."""
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if len(known) == len(amounts) else None
 
@@ -26,27 +26,27 @@ def minus(one: Maybe, other: Maybe) -> Maybe:
 
 
 def times(*amounts: Maybe) -> Maybe:
-    """Their product; absent where one of them is."""
+    """Their product; absent if one of them is."""
     known = [amount for amount in amounts if amount is not None]
     return math.prod(known) if len(known) == len(amounts) else None
 
 
 def over(part: Maybe, whole: Maybe) -> Maybe:
-    """A quotient; absent as well where the whole is zero."""
+    """A quotient; absent also if the whole is zero."""
     return part / whole if part is not None and whole else None
 
 
 def growth(old: Maybe, new: Maybe) -> Maybe:
-    """The logarithm of new over old; absent where either is zero or absent."""
+    """The logarithm of new over old; absent if either is zero or absent."""
     return math.log(new / old) if old and new else None
 
 
 def largest(*readings: Maybe) -> Maybe:
-    """Of several readings of one thing the largest that is known."""
+    """The largest known one of several readings."""
     return max((one for one in readings if one is not None), default=None)
 
 
 def total(amounts: Iterable[Maybe]) -> Maybe:
-    """The sum of any number of amounts; absent where one is, or without amounts."""
+    """The sum of any number of amounts; absent if one is, or without amounts."""
     every = list(amounts)
     return plus(*every) if every else None

@@ -22,9 +22,9 @@ PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 class PartKey(NamedTuple):
     """The key of a part.
 
-    `hunks` are those that it is linked to: several where each links its lines equally
-    closely, so that the part is theirs together. `symbol` is the name that links it, or the
-    kernel of a launch; empty where several names link a line equally.
+    `hunks` are those that it is linked to: several if each links its lines equally closely, so that
+    they share the part. `symbol` is the name that links it, or the kernel of a launch; empty if
+    several names link a line equally.
     """
 
     link: PartLink
@@ -38,7 +38,7 @@ Exact = int | Fraction
 
 
 class Placed(NamedTuple):
-    """A line pair with its part, the names that link it, and those on the way to it."""
+    """A line pair with its part, the names that link it, and those on the path to it."""
 
     twins: Twins
     key: PartKey
@@ -73,7 +73,7 @@ _LONGEST = 60
 
 
 def _differing(one: str, other: str) -> tuple[str, str]:
-    """Two instances, short enough to be read: from where they begin to differ."""
+    """Two instances, short enough to read: from their first difference on."""
     if max(len(one), len(other)) <= _LONGEST:
         return one, other
     at = next((n for n, two in enumerate(zip(one, other, strict=False)) if two[0] != two[1]), 0)
@@ -84,14 +84,14 @@ def _differing(one: str, other: str) -> tuple[str, str]:
 
 
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
-    """Differences of two launches apart from the code, in words."""
+    """Differences between two launches apart from the code, in words."""
     out = []
     for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
         if x != y:
             out.append(f"{what} {extent(x, whole=True)} → {extent(y, whole=True)}")
     instances = [_instance(launch.signature or launch.kernel) for launch in (a, b)]
     if plain_name(a.kernel) == plain_name(b.kernel) and instances[0] != instances[1]:
-        # One template, two instances: no line differs, but what was compiled does.
+        # One template, two instances: no line differs, but the compiled code does.
         first, second = _differing(instances[0], instances[1])
         out.append(
             _("template arguments {value} → {value2}").format(
@@ -133,9 +133,9 @@ _opcodes: Recent[Launch, list[str]] = Recent(
 
 
 class Placing:
-    """Says for an amount on a line of a launch which part it goes to.
+    """Finds the part that an amount on a line of a launch belongs to.
 
-    `launches` are their launches paired, if that was done already.
+    `launches`: the pairs of their launches, if already computed.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Placing:
         self.file_back = {b: a for a, b in diff.files.items()}
         #: Index of a source -> its path, on either side.
         self.paths = _paths(old), _paths(new)
-        self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" where changed
+        self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" if changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
@@ -187,7 +187,7 @@ class Placing:
 
     @staticmethod
     def _nowhere(line: Line, files: dict[int, int]) -> Line | None:
-        """Twin of a line that no text shows: the same number in the paired file."""
+        """Twin of a line without text: the same number in the paired file."""
         if line[0] < 0:
             return line
         return (files[line[0]], line[1]) if line[0] in files else None
@@ -210,16 +210,16 @@ class Placing:
         if rows is None:
             table = (self.new if side else self.old).launches[launch].instructions
             lines = list(zip(table.file, table.line, strict=True))
-            # A line has ten instructions and more.
+            # A line has ten instructions or more.
             places = {line: self.place(side, launch, line) for line in dict.fromkeys(lines)}
             rows = self.of_rows[side, launch] = [places[line] for line in lines]
         return rows
 
     def sums(self, name: str, side: int, only: frozenset[str] = frozenset()) -> dict[int, Exact]:
-        """One line counter of one side, added up over the entries of `placed`.
+        """One line counter of one side, added up by the entries of `placed`.
 
-        `side` is 0 (old) or 1; `only` are opcodes of the instructions that count; all do where
-        there are none.
+        `side` is 0 (old) or 1; `only` are opcodes of the instructions that count; if empty, all
+        count.
         """
         out: dict[int, Exact] = defaultdict(int)
         names = spellings(name)
@@ -243,12 +243,12 @@ class Placing:
         return out
 
     def _by_line(self, side: int) -> dict[str, dict[int, Number]]:
-        """All line counters of a side over the entries of `placed`; integers are exact."""
+        """All line counters of a side by the entries of `placed`; integers are exact."""
         known = self.by_line.get(side)
         if known is None:
             known = self.by_line[side] = defaultdict(dict)
             for number, launch in enumerate((self.new if side else self.old).launches):
-                self.rows(side, number)  # in the order of instructions, which numbers tell
+                self.rows(side, number)  # in the order of instructions, which the numbers follow
                 for line, counters in line_counters(launch).items():
                     place = self.place(side, number, line)
                     for metric, amount in counters.items():
@@ -283,14 +283,14 @@ class Placing:
         return Placed(unit, PartKey("elsewhere", note=note) if note else self.unlinked)
 
     def _unknown(self, a: Line | None, b: Line | None) -> bool:
-        """True if no text shows the line: then it may have changed."""
+        """True if the line has no text: then it may have changed."""
         return any(
             -1 in unknown or (line is not None and line[0] in unknown)
             for line, unknown in ((a, self.diff.unknown_old), (b, self.diff.unknown_new))
         )
 
     def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
-        """True if an unmatched launch did this work besides the others, not instead of them."""
+        """True if an unmatched launch did this work too, not instead of the others."""
         was = a in self.covered["old"], a in self.covered["removed"]
         now = b in self.covered["new"], b in self.covered["added"]
         return (now[0] or not any(was)) if side else (was[0] or not any(now))
@@ -311,5 +311,5 @@ def _lines(launch: Launch) -> Iterable[Line]:
 
 
 def exactly(value: Number) -> Number:
-    """Counts that came as floats are integers; others stay what they are."""
+    """Counts given as floats become integers; other values stay as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

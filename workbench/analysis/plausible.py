@@ -1,11 +1,11 @@
 """Bounds of possible readings, from the chip's peaks and from the problem's own work.
 
-A share is 100% at most, but for bytes of sectors, which lanes may share: 32 lanes of 16 bytes use a
-sector of 32 bytes sixteen times. A run cannot do the problem's operations faster than the chip's
-fastest unit, nor move its bytes faster than the memory they lie in: device memory if they are more
-than the L2 holds, else all L1 caches. A reading beyond these bounds is not of this work: a warm
-cache, skipped work, or counters of passes that differ. Every view of it says so, and `check` fails.
-A report that contradicts itself (`broken`) gets no advice.
+A share is at most 100%, except for bytes of sectors, which lanes may share: 32 lanes of 16 bytes
+use a sector of 32 bytes sixteen times. A run cannot do the problem's operations faster than the
+chip's fastest unit, nor move its bytes faster than the memory they lie in: device memory if they
+are more than the L2 holds, else all L1 caches. A reading beyond these bounds does not measure this
+work: a warm cache, skipped work, or counters of passes that differ. Every view of it says so, and
+`check` fails. A report that contradicts itself (`broken`) gets no advice.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from workbench.language import N_, _
 from workbench.model import Launch, Profile, Timing
 from workbench.units import listed, quantity
 
-#: Shares of shorter launches are not judged: their passes differ by as much as they are long, and
-#: of kernels of 1 µs that clear a buffer ncu gives an L1 at 440%.
+#: Shares of shorter launches are not judged: their passes differ by as much as their length, and
+#: ncu gives an L1 at 440% for kernels of 1 µs that clear a buffer.
 _SHORT = 10e-6
 
 
 def implausible(profile: Profile) -> list[str]:
-    """Counters of a profile that no run can have, each in words."""
+    """Counters of a profile with values that no run can have, each in words."""
     chip = chip_for(profile.device)
     found = dict.fromkeys(broken(profile))
     for launch in profile.launches:
@@ -52,18 +52,18 @@ def implausible(profile: Profile) -> list[str]:
     return list(found)
 
 
-#: Counters that must be there before numbers are compared with the size of a launch's grid.
+#: Counters that are required before numbers are compared with the size of a launch's grid.
 _MEASURED = ("duration", "cycles", "instructions", "dram_bytes", "l2_sectors")
-#: So many parts of one whole that are the very same are not a measurement.
+#: This many identical parts of one whole are not a measurement.
 _PARTS = 3
-#: Two counts of one launch differ by less than this factor, whatever its passes had to wait for;
-#: fewer instructions than these may all be of one wait.
+#: Two counts of one launch differ by less than this factor, whatever its passes waited for; fewer
+#: instructions than these may all belong to one wait.
 _PASSES, _FEW = 4.0, 100_000
-#: Warp samples that chance does not put into equal parts.
+#: From this many warp samples on, chance does not divide them into equal parts.
 _SAMPLES = 100
 
 
-#: Words, and the kernels that they are of.
+#: Words, and the kernels that they are about.
 _Found = tuple[str, tuple[str, ...]]
 
 
@@ -102,7 +102,7 @@ def _of_one(launch: Launch) -> Iterator[str]:
             yield N_("warps of {kernel} spend exactly the same time in each of their states")
 
 
-#: A page asks for it several times.
+#: A page needs it several times.
 _found: Recent[Profile, tuple[_Found, ...]] = Recent(lambda p: tuple(_contradictions(p)))
 
 
@@ -114,7 +114,7 @@ def broken(profile: Profile) -> tuple[str, ...]:
 
 
 def most_on(chip: Chip | None, name: str) -> float | None:
-    """The most that a chip lets a counter be, in its unit; None where it bounds nothing."""
+    """The most that a chip lets a counter be, in its unit; None if there is no limit."""
     if name == "dram_bandwidth" and chip is not None:
         return chip.memory_bandwidth or None
     if name == "registers" and chip is not None:

@@ -1,4 +1,4 @@
-"""Formats of numbers that one side of a step calculates in, and the other one does not."""
+"""Number formats in which only one side of a step calculates."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from workbench.model import Launch, Profile
 from workbench.sass import OPCODES, matrix_product, opcode_of, product_operations
 from workbench.units import listed, quantity
 
-#: Arithmetic of which less than this part is left has vanished, if nothing else is left for
-#: every word that is stored; a smaller change may be a better algorithm.
+#: Arithmetic has vanished if less than this part of it is left, and no other arithmetic is left for
+#: every stored word; a smaller change may be a better algorithm.
 VANISHED = 0.05
-#: A format of numbers is told where it is this part of a side's operations, and (but for products
-#: of matrices) of what its lanes execute; and gone where less than `VANISHED` of it is left.
+#: A number format is shown if it makes this part of a side's operations, and (except for matrix
+#: products) of its lanes' instructions; it is gone if less than `VANISHED` of it is left.
 _OF_OPERATIONS, _OF_LANES = 0.01, 0.005
-#: Percent of their peak from which tensor cores do a kernel's products.
+#: From this percentage of their peak on, tensor cores do a kernel's products.
 _AT_WORK = 10.0
-#: Bits of significance of every format, and how its operations are called.
+#: Bits of significance of every format, and the name of its operations.
 _FORMATS = {
     "float64": (53, N_("float64 operations")),
     "float32": (24, N_("float32 operations")),
@@ -42,24 +42,24 @@ _INPUTS = {
     "E4M3": "float8",
     "E5M2": "float8",
 }
-#: From so many times as many operations on, numbers may have been taken apart.
+#: From this factor of operations on, numbers may have been split into terms.
 _TERMS = 2.0
 
 
 def format_words(sides: tuple[Profile, Profile]) -> str:
-    """``float64 operations 6.68 G → 0``: what came or went; "" where all formats stayed."""
+    """``float64 operations 6.68 G → 0``: formats added or removed; "" if all stayed."""
     old, new = (_operations_by_format(side) for side in sides)
     if old is None or new is None:
         return _tensor_cores(sides)
     whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
-    # Of a larger problem all formats have more: a format went where its share did as well.
+    # A larger problem has more of all formats: a format is gone only if its share is as well.
     shifted = [
         name
         for name in _FORMATS
         for a, b, n, m in ((old[name], new[name], *whole), (new[name], old[name], *whole[::-1]))
         if a and a >= _OF_OPERATIONS * n and b <= VANISHED * a * min(m / n, 1.0)
     ]
-    # Float32 alone that comes or goes is an index, or an epilogue.
+    # If only float32 is added or removed, it is an index or an epilogue.
     if not all(whole) or not {*shifted} - {"float32"}:
         return ""
     said = [
@@ -75,7 +75,7 @@ def format_words(sides: tuple[Profile, Profile]) -> str:
             (new, [name for name in shifted if new[name] > old[name]]),
         )
     ]
-    # Twice as many operations may be those of a number's terms, which lose nothing together.
+    # Twice as many operations may be those on a number's terms, which together lose no bits.
     lost = bits[1] < bits[0] and whole[1] < _TERMS * whole[0]
     fewer = _("; with fewer bits, results may be less exact") if lost else ""
     return f"{listed(said)}{fewer}"
@@ -86,7 +86,7 @@ _CONVERTED = "conversions"
 
 
 def _operations_by_format(profile: Profile) -> Mapping[str, float] | None:
-    """Of every kernel and configuration once; None where the code of one was not counted."""
+    """Every kernel and configuration counts once; None if the code of one was not counted."""
     if not all(map(_formats, measured(profile))):
         return None
     return {name: _of_format(profile, name) for name in (*_FORMATS, _CONVERTED)}
@@ -97,7 +97,7 @@ def _of_format(profile: Profile, name: str) -> float:
 
 
 def _count_formats(launch: Launch) -> dict[str, float]:
-    """Operations by format, two a multiply-add; formats of a few lanes are left out."""
+    """Operations by format, two per multiply-add; formats of a few lanes are left out."""
     lanes: dict[str, float] = defaultdict(float)
     operations: dict[str, float] = defaultdict(float)
     for text, *__, count in executed(launch):
@@ -114,7 +114,7 @@ def _count_formats(launch: Launch) -> dict[str, float]:
 
 @lru_cache(maxsize=1 << 14)
 def _format(text: str) -> tuple[str, float, float] | None:
-    """The number format of a machine instruction, its operations a lane, and its weight."""
+    """The number format of a machine instruction, its operations per lane, and its weight."""
     opcode, modifiers = opcode_of(text)
     row = OPCODES.get(opcode)
     if row is None:
@@ -128,7 +128,7 @@ def _format(text: str) -> tuple[str, float, float] | None:
     if row.role not in ("floating point", "product"):
         return None
     if row.packed:
-        # Constants are made by adding to a product of zeros; HADD2.F32 converts.
+        # Constants are made by adding to a product with zero; HADD2.F32 converts.
         return name, 0.0 if "RZ, RZ" in text or "F32" in modifiers else float(row.packed), 1.0
     if opcode == "IDP":
         return "int8", 8.0 if "4A" in modifiers else 4.0, 1.0

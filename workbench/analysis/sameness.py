@@ -1,17 +1,17 @@
 """Doubts that both sides of a step do the same work; they come before any praise.
 
 A kernel may be faster because the compiler removed a result that is not used, because it
-ran on a smaller problem, or because the other side was built for debugging; and two
-captures of the same machine code differ by nothing but the machine.
+ran on a smaller problem, or because the other side was built for debugging; and two captures of the
+same machine code differ only by the machine.
 
 *Not the same work* needs proof: arithmetic or a result that is gone, another problem, another
-input of one code, or a size that bytes show as well. As many bytes by half of the blocks or
+input of one code, or a size that bytes show as well. Equally many bytes by half of the blocks or
 instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
-memory are the author's work. Apparently less data, another kernel, or fewer bits a number are
-mentioned first (`Doubt.certain` is false), and the step is explained all the same.
+memory are the author's work. Apparently less data, another kernel, or fewer bits per number are
+mentioned first (`Doubt.certain` is false), and the step is still explained.
 
-Launches of one kernel and configuration are counted all together and once, and told only where the
-two agree: a program may run a kernel three times before and four times after.
+Launches of one kernel and configuration are counted both together and once, and a doubt needs both:
+a program may run a kernel three times before and four times after.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ Kind = Literal[
 
 _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
 
-#: A size differs where operations and stored bytes both change by this factor or more.
+#: A size differs if operations and stored bytes both change by this factor or more.
 _OTHER_SIZE = 1.5
 #: The same code that executes this part more or fewer instructions runs on another size.
 #: Below it, branches that depend on the data explain it.
 _SAME_INSTRUCTIONS = 0.1
-#: Threads that execute up to this factor more or fewer instructions each do as much.
+#: Threads that each execute up to this factor more or fewer instructions do equal work.
 _AS_MUCH = 1.25
-#: Elements that a thread may load at once.
+#: The most elements that a thread may load at once.
 _WIDEST = 16.0
-#: Two factors that agree within this part are one; those of lanes and of memory, within this.
+#: Two factors within the first part are equal; those of lanes and memory, within the second.
 _AGREE, _ALIKE = 0.05, 0.1
 _WORD = 4
-#: Kind of a doubt -> the head of its sentence where the work of a launch is the same.
+#: Kind of a doubt -> the head of its sentence if the work of a launch is the same.
 _HEADS = {
     "debug": N_("Built for debugging"),
     "devices": N_("Two devices"),
@@ -82,21 +82,21 @@ _HEADS = {
     "same-code": N_("Identical machine code"),
     "kernels": N_("Other kernels"),
 }
-#: Kinds that leave the ratio of times what it is.
+#: Kinds that leave the ratio of times valid.
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
-#: And where it may be the same.
+#: And if it may be the same.
 _ASIDES = {"size": N_("Other amount of data"), "kernels": _HEADS["kernels"]}
-#: Metrics of what the compiler made of PTX that ran.
+#: Metrics of the code that the compiler made from PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
-#: Addresses of device code have nine digits and more; constants of 32 bits have eight.
+#: Addresses of device code have nine digits or more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 
 
 class Doubt(Record, frozen=True):
     """One reason why the two sides may not be compared as the same work, in words.
 
-    `certain` is false where a better algorithm could look the same. `more` says how much more
-    there is to do: ``84.0× the operations``.
+    `certain` is false where a better algorithm could look the same. `more` is the amount of
+    additional work: ``84.0× the operations``.
     """
 
     kind: Kind
@@ -106,7 +106,7 @@ class Doubt(Record, frozen=True):
 
     @property
     def unlike(self) -> bool:
-        """True if neither side is the faster one: there was more, or less, to do."""
+        """True if neither side is faster: the amounts of work differ."""
         return self.kind == "size" or (self.certain and self.kind not in _RATIOS)
 
 
@@ -156,7 +156,7 @@ def precision_words(found: Iterable[Doubt]) -> str:
 
 
 def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
-    """Heads and sentences to stand before any praise: ``Other amount of data: 8.39 MB → …``."""
+    """Heads and sentences to show before any praise: ``Other amount of data: 8.39 MB → …``."""
     heads = ((_(_ASIDES[d.kind]), d) for d in found if d.kind in _ASIDES and not d.certain)
     return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
 
@@ -165,7 +165,7 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
 
 
 def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A doubt if one side alone was built for debugging."""
+    """A doubt if only one side was built for debugging."""
     built = [_built_for_debugging(side) for side in sides]
     if built[0] != built[1]:
         words = _("{labels} with -G, the other side without").format(
@@ -204,7 +204,7 @@ def _parameters(sides: tuple[Profile, Profile]) -> Doubt | None:
 
 
 def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
-    """Two chips, with what is known of the code that they ran."""
+    """A doubt if the chips differ, with what is known about the code that they ran."""
     a, b = (side.device.name for side in sides)
     if not a or not b or a == b:
         return None
@@ -216,14 +216,14 @@ def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
 
 
 def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
-    """The machine code of every kernel that was measured; None where one has no text."""
+    """The machine code of every kernel that was measured; None if one has no text."""
     launches = measured(profile)
     held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
     return {_code(launch) for launch in launches} if launches and held else None
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
-    """True if PTX was compiled to unknown machine code with other flags than definitions."""
+    """True if PTX was compiled to unknown machine code with flags other than definitions."""
     if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
         return False
     built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
@@ -235,7 +235,7 @@ def _other_launches(
     codes: tuple[set[tuple[str, ...]] | None, set[tuple[str, ...]] | None],
     labels: tuple[str, str],
 ) -> Doubt | None:
-    """One side ran what the other one ran, unchanged, and beside it a kernel that only it has."""
+    """One side ran the other's kernels unchanged, and a kernel that only it has."""
     if codes[0] is None or codes[1] is None:
         return None
     for more, less in ((0, 1), (1, 0)):
@@ -256,9 +256,9 @@ def _other_launches(
 
 
 def _relative(launch: Launch) -> tuple[str, ...]:
-    """The machine code with jumps relative to one another: where it is loaded is chance.
+    """The machine code with relative jumps: its load address is chance.
 
-    Where PTX was run: what ptxas made of it, or, where that is not known, PTX and its resources.
+    If PTX was run: the machine code from ptxas, or, if that is unknown, PTX and its resources.
     """
     base: list[int] = []
     held = [launch.metrics[name] for name in (COMPILED, *_RESOURCES) if name in launch.metrics]
@@ -281,8 +281,8 @@ def _of_one_code(
 ) -> Iterator[Doubt | None]:
     """The same code: run twice, or over more or fewer elements, or on another input.
 
-    A grid that is cut otherwise stores as much, and may only repeat some work at its seams. One
-    that is the same and stores as much is of one size, whatever its loops do: another input.
+    A grid that is divided differently stores as much, and may only repeat some work at its borders.
+    The same grid that stores as much has the same size, whatever its loops do: another input.
     """
     alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
     ran = amounts_of(sides, _instructions)
@@ -346,15 +346,15 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[
         or _other_launch(sides, least, labels)
         or _other_data(sides, operations)
     )
-    # Counterparts of a program do one job, and versions of a study.
+    # Counterparts in a program do one job, and so do versions of a study.
     one_job = labels[0].startswith("@") or all(side.study for side in sides)
     return [found, None if one_job else _other_kernels(sides, operations, stored)]
 
 
 def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
-    """The bytes that are known, which are as many where the same work is done another way.
+    """The known bytes, which are equal if the same work is done another way.
 
-    Of what a cache holds, device memory sees little.
+    Device memory sees few accesses to data that a cache holds.
     """
     moved = amounts_of(sides, _dram_bytes)
     known = [each for each in (stored, moved) if each is not None and min(each.once) > 0]
@@ -368,11 +368,11 @@ def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amount
 def _other_launch(
     sides: tuple[Profile, Profile], least: float, labels: tuple[str, str]
 ) -> Doubt | None:
-    """The kernel that takes most of the time, of more or fewer threads that do as much each.
+    """A doubt if the longest kernel has more or fewer threads that do as much each.
 
-    Threads that take over the work of others execute more, but for what they move: a thread loads
-    up to `_WIDEST` elements in one instruction. `least` is the factor from which it is a size; in
-    one build more threads may do more each. As many threads may also have left the work undone.
+    Threads that take over the work of others execute more, except for moves: a thread loads
+    up to `_WIDEST` elements in one instruction. `least` is the factor from which the size differs;
+    in one build more threads may do more each. As many threads may also have left work undone.
     """
     old, new = (main_launch(side) for side in sides)
     if old is None or new is None or old.kernel != new.kernel:
@@ -421,10 +421,10 @@ def _one_build(old: Launch, new: Launch) -> bool:
 def _other_kernels(
     sides: tuple[Profile, Profile], operations: Amounts | None, stored: Amounts | None
 ) -> Doubt | None:
-    """Kernels of other names in the place of all that were: perhaps other work.
+    """Kernels with other names replace all that there were: perhaps other work.
 
-    One that does as many operations and stores as much does the same. Several that do more or less
-    of both do other work.
+    One with as many operations and stores does the same work. Several with more or less of both do
+    other work.
     """
     launches = [sorted(measured(side), key=lambda x: -(_seconds(x) or 0.0)) for side in sides]
     named = [list(dict.fromkeys(launch.kernel for launch in own)) for own in launches]
@@ -444,7 +444,7 @@ def _other_kernels(
 
 
 def _another_program(sides: tuple[Profile, Profile], stored: Amounts | None, *, one: bool) -> str:
-    """How much more kernels of other files store, in bytes and in sectors; "" of one job.
+    """How much more kernels of other files store, in bytes and in sectors; "" for one job.
 
     Several kernels may hand over results that another set of kernels keeps to itself.
     """
@@ -467,10 +467,10 @@ def _dotted(launch: Launch) -> str:
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """A like change of the lanes' loads and of memory's traffic: less data, or one read fewer.
+    """Like changes of the lanes' loads and of memory's traffic: less data, or one read fewer.
 
-    Where lanes are unknown: of memory's reads, its writes and the instructions; of one build with
-    the same launch: of its traffic.
+    If lanes are unknown: memory's reads, its writes and the instructions; for one build with the
+    same launch: its traffic.
     """
     text, shown = _("{data} loaded, {ratio} × as much"), amounts_of(sides, loaded_bytes)
     every = [shown, amounts_of(sides, _dram_bytes)]
@@ -486,7 +486,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         return None
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
     if operations is not None and max(operations.once) > 0:
-        # Sums that a block makes whatever it reads are as many as before.
+        # A block makes the same number of sums, whatever it reads.
         amounts.append(operations)
         least, most = sorted((ratios[0], 1.0))
         done = over(operations.once[1], operations.once[0]) or 0.0
@@ -500,7 +500,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
 
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """One side reads nothing from global memory, by its instructions and by what the L2 gave."""
+    """One side reads nothing from global memory, by its instructions and by the L2's sectors."""
     loaded = amounts_of(sides, loaded_bytes)
     read = amounts_of(sides, partial(value_of, counter="l2_read_sectors"))
     text = N_("{labels} reads nothing from global memory ({labels2}: {there})")
@@ -511,7 +511,7 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
 
 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A side that stores nothing, in all or in a kernel that does on the other side."""
+    """A side that stores nothing, in all or in a kernel that stores on the other side."""
     both = side_by_side(*sides)
     found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
     for pair in both.pairs:
@@ -546,8 +546,8 @@ def _vanished(
 ) -> Doubt | None:
     """Arithmetic that one side has and the other one does not: code whose result is not used.
 
-    Integer multiply-adds count with it: they may have taken the place of floats or of dot
-    products, and in a kernel of integers the floats divide indices.
+    Integer multiply-adds count with it: they may have replaced floats or dot products, and in a
+    kernel of integers the floats divide indices.
     """
     if operations is None or not _collapsed(operations):
         return None
@@ -555,7 +555,7 @@ def _vanished(
     if whole is None or not _collapsed(whole):
         return None
     idle = 0 if operations.once[0] < operations.once[1] else 1
-    # Some arithmetic for every word, or thread, is a better algorithm and no dead code.
+    # Some arithmetic for every word, or thread, shows a better algorithm, not dead code.
     outputs = stored.once[idle] / _WORD if stored is not None else None
     words = outputs or each_once(sides[idle], _threads)
     threads = each_once(sides[1 - idle], _threads)
@@ -576,7 +576,7 @@ def _vanished(
 
 
 def _collapsed(amounts: Amounts) -> bool:
-    """True if, in either reading, one side has next to nothing of the other's amount."""
+    """True if, in either reading, one side has almost nothing of the other's amount."""
     return all(max(both) > 0 and min(both) <= VANISHED * max(both) for both in amounts)
 
 
@@ -587,7 +587,7 @@ def _other_size(
     if stored is None or min(stored.once) <= 0:
         return None
     if any(len(measured(side)) > 1 for side in sides):
-        return None  # kernels that hand over intermediate results may do with fewer of them
+        return None  # kernels that hand over intermediate results may need fewer of them
     first, second = operations, _("arithmetic operations")
     unit = ""
     if operations is not None and max(operations.once) <= 0:

@@ -1,10 +1,10 @@
 """The cause of a step's speed, in a few sentences and in a strip of one line.
 
-Both are made from the `Cause`, so that neither can say more than it. Every clause is built from one
-number and is left out where that is missing, within its noise, or too small to matter. The strip is
-edit → counter → stall → time → what limits now; every stop says where its proof is: the hunk, the
-counter's row, the split of the time, or the panel of what limits now. A step that is no faster has
-no edit to show.
+Both are made from the `Cause`, so neither can say more than the cause does. Every clause is built
+from one number and is left out if that is missing, within its noise, or too small to matter. The
+strip is edit → counter → stall → time → current limit; every stop says where its proof is: the
+hunk, the counter's row, the split of the time, or the panel of the current limit. A step that is
+not faster has no edit to show.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from workbench.units import (
 
 #: Least part of the longer duration for which time without an edit is shown.
 _UNEXPLAINED = 0.05
-#: A proof that is believed to be less than this part of the change explains only some of it.
+#: A proof that accounts for less than this part of the change explains only some of it.
 _PARTLY = 0.3
-#: The most stalls to name that took the place of another one.
+#: The most stalls to name that replaced another one.
 _INSTEAD = 2
 #: States that are not stalls -> the warps' activity in them.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
@@ -62,14 +62,14 @@ def tell(
 ) -> str:
     """The sentences for a step.
 
-    `attribution` is the split of the line counters, for the places of hunks; `cause` what made the
-    step.
+    `attribution` is the split of the line counters, for the places of hunks; `cause` is the cause
+    of the step.
     """
     if cause.broken:
         return joined([f"{capital(text)}." for text in cause.broken])
     precise = precision_words(cause.doubts)
     if head := headline(cause.doubts):
-        # Of one machine code a difference in time is the machine's, and worth a word.
+        # With the same machine code, a difference in time is due to the machine, and is mentioned.
         kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
         if kinds == {"same-code"}:
             return joined([head, _speed(comparison)])
@@ -102,7 +102,7 @@ def tell(
     return joined(clauses)
 
 
-#: Least part of the change for which a state of warps is shown.
+#: The least part of the change for which a warp state is shown.
 _MUCH = 0.25
 #: Samples cannot distinguish two states whose parts differ by less.
 _ALIKE = 0.9
@@ -111,9 +111,9 @@ _ALIKE = 0.9
 def stall_of(cause: Cause) -> StallMove | None:
     """The stall shown beside the first proof, the one that moved most with the time.
 
-    One of the proof's own kind stands for another that samples hardly tell from it. Without one
-    that is much of the change it may be that warps issued, or were ready to, for longer or
-    shorter: they had more or less to do.
+    One of the proof's own kind replaces another that samples hardly distinguish from it. If none is
+    much of the change, warps may have issued, or been ready to, for longer or shorter: they had
+    more or less work.
     """
     if not cause.proofs:
         return None
@@ -125,7 +125,7 @@ def stall_of(cause: Cause) -> StallMove | None:
 
 
 def _instead(cause: Cause, stall: StallMove) -> list[StallMove]:
-    """The stalls that moved against one which holds more than all of the change."""
+    """The stalls that moved against one that exceeds the whole change."""
     if stall.share <= 1.0 or stall.stall in WELL:
         return []
     against = [m for m in cause.stalls if m.share <= -_MUCH and m.stall not in WELL]
@@ -133,7 +133,7 @@ def _instead(cause: Cause, stall: StallMove) -> list[StallMove]:
 
 
 def lines_of(hunk: Hunk) -> str:
-    """``line 131``, ``lines 4-9``, ``old line 7`` where nothing is left of it."""
+    """``line 131``, ``lines 4-9``, ``old line 7`` if nothing is left of it."""
     if hunk.new[0] <= hunk.new[1]:
         return lines_named(hunk.new)
     return _("old {lines}").format(lines=lines_named(hunk.old))
@@ -143,7 +143,7 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
     words = "" if speed is None else faster(speed.speedup, more and "")
-    # Few launches of a program are profiled, and they are not its time.
+    # Only few launches of a program are profiled; their time is not the program's.
     launches = comparison.new.of_program or any(one.uneven for one in comparison.kernels)
     counted, time = comparison["instructions"].delta is not None, comparison["duration"]
     still = counted and not any(each.moved for each in comparison.counters)
@@ -170,7 +170,7 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
 
 
 def _on_devices(head: str, comparison: Comparison) -> str:
-    """One code on two devices: which of them runs it faster."""
+    """The same code on two devices: which of them runs it faster."""
     speed, devices = comparison.speed, (comparison.old.device, comparison.new.device)
     if speed is None or not speed.moved or _("the same machine code on ") not in head:
         return joined([head, _speed(comparison)])
@@ -179,7 +179,7 @@ def _on_devices(head: str, comparison: Comparison) -> str:
 
 
 def _unseen(comparison: Comparison) -> str:
-    """A time that moved, where measured or under the profiler, of shown counters, alone."""
+    """A sentence if only one of the measured time and the profiler's duration moved."""
     speed, duration = comparison.speed, comparison["duration"]
     if speed is None or speed.profiled or speed.moved == duration.moved:
         return ""
@@ -194,7 +194,7 @@ def _unseen(comparison: Comparison) -> str:
 
 
 def _by_kernel(kernel: KernelChange | None, kernels: Sequence[KernelChange]) -> str:
-    """Of several kernels the one that changed most, the way that the whole went."""
+    """The one of several kernels that changed most in the direction of the whole."""
     text = _("The kernel that changed most: {kernel}.")
     if any(kernel and x.moved and abs(x.in_all_s) > abs(kernel.in_all_s) for x in kernels):
         text = _("The kernel that changed most in this direction: {kernel}.")
@@ -208,7 +208,7 @@ _SEEN = 3
 
 
 def _set_of_kernels(comparison: Comparison) -> str:
-    """The kernels that came and went, where most of the change is theirs, or much of a report's."""
+    """The added and removed kernels, if most of the change is theirs, or much of a report's."""
     duration = comparison["duration"]
     change = duration.delta if duration.moved else 0.0
     if change is None or duration.old is None or duration.new is None:
@@ -235,7 +235,7 @@ def _set_of_kernels(comparison: Comparison) -> str:
         text = _("The set of kernels differs as well: {kernels}.")
     elif any(one.matched for one in comparison.kernels):
         text = _("Most of it is in the set of kernels: {kernels}; all others take {old} → {new}.")
-    # Of more than are named the words say how many there are.
+    # If there are more than are named, the words give their number.
     elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
         text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
     else:
@@ -262,7 +262,7 @@ def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
 
 
 def _taken(kernel: KernelChange, side: int) -> float | None:
-    """Seconds that a kernel took on a side, as often as it counts; 0 where it was not there."""
+    """Seconds that a kernel took on a side, as often as it counts; 0 if it is not there."""
     often = kernel.samples[side]
     return times((kernel.old_s, kernel.new_s)[side], often) if often else 0.0
 
@@ -338,10 +338,10 @@ def _held(proof: Proof) -> str:
 
 
 def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
-    """Told beside the first proof: occupancy that explains as much as a wait, and what spilled.
+    """Added to the first proof: occupancy that explains as much as a wait, and spills.
 
-    Larger tiles make a smaller grid and need more registers: two effects of one edit. Where there
-    is not a duration, it is the count that went the other way.
+    Larger tiles make a smaller grid and need more registers: two effects of one edit. Without a
+    duration, it is the count that moved the other way.
     """
     if not cause.proofs:
         return ""
@@ -359,7 +359,7 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
 
 
 def _lanes(comparison: Comparison) -> str:
-    """Lanes that an instruction keeps busy, where more came with less time, or fewer with more."""
+    """Lanes that an instruction keeps busy, if more go with less time, or fewer with more."""
     lanes, speed = comparison["lanes_per_instruction"], comparison.speed
     moved = growth(lanes.old, lanes.new) or 0.0
     with_it = speed is not None and speed.moved and moved * math.log(speed.speedup) > 0
@@ -519,7 +519,7 @@ def _spent(move: StallMove) -> str:
 
 
 def _unexplained(time: TimeSplit | None) -> str:
-    """The part of the change that no edit is linked to; the rows cover whole launches."""
+    """The part of the change that is not linked to any edit; the rows cover whole launches."""
     rest = [p for p in time.parts if p.link == "elsewhere" and p.certain] if time else []
     rest = [p for p in rest if p.note != "no-samples" and time and p.delta_s * time.delta_s > 0]
     if time is None or not rest:
@@ -565,7 +565,7 @@ StopKind = Literal["edit", "counter", "stall", "time", "limit", "doubt"]
 
 
 class Stop(Record, frozen=True):
-    """One word of the strip. Its proof is `hunk`, else the catalog's `counter`, else its kind's."""
+    """One stop of the strip. Its proof is `hunk`, else the catalog's `counter`, else its kind's."""
 
     text: str
     hunk: int | None = None
@@ -601,7 +601,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
             out.append(Stop(text=where, hunk=hunk, kind="edit"))
         both = (proof.counter, proof.beside)
         moved = [delta for delta in both if delta is not None and delta.moved]
-        # A wait's ratio per instruction says less than its time, which the stall tells.
+        # A wait's ratio per instruction says less than its time, which the stall shows.
         told = moved[1:] if proof.way == "wait" else moved
         for delta in told:
             text = _change(delta)
@@ -632,7 +632,7 @@ def _time_stop(comparison: Comparison, cause: Cause) -> tuple[Stop, ...]:
 
 
 class TimeRow(NamedTuple):
-    """A step's time: what became of it, both times, their difference, and how sure it is."""
+    """A step's time: its fate, both times, their difference, and how certain it is."""
 
     words: str
     times: str
@@ -642,7 +642,7 @@ class TimeRow(NamedTuple):
 
 
 def time_row(comparison: Comparison, more: str | None) -> TimeRow | None:
-    """None where a side has no time; `more` as in `Cause`."""
+    """The row of the time; None if a side has no time. `more`: as in `Cause`."""
     speed, time = comparison.speed, comparison.time
     if speed is None:
         return None
@@ -662,7 +662,7 @@ def time_row(comparison: Comparison, more: str | None) -> TimeRow | None:
 
 
 def limit_stop(limit: Limit, when: str = "now ") -> Stop:
-    """The last word, which is all that there is to say of a version without a step."""
+    """The last stop, which is the only one for a version without a step."""
     known = next((r.counter for r in RESOURCES if r.id == limit.id), "")
     text = {"still ": _("still {limit}"), "now ": _("now {limit}")}.get(when, "{limit}")
     return Stop(text=text.format(limit=limit.words), counter=known, kind="limit")

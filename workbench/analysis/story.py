@@ -1,24 +1,23 @@
-"""The story of one step from a version to the next: its facts worth telling, in order.
+"""The story of one step from a version to the next: its facts worth showing, in order.
 
-Terminal, Markdown, HTML and JSON print a `Story`, and none of them decides again. Of a
-step's parts it tells:
+Terminal, Markdown, HTML and JSON print a `Story`, without any decision of their own. It has:
 
-* of every hunk that can move a counter its own lines first, then the symbols that it is
-  linked by, the heaviest first, then (of no one hunk) launches, what several hunks share, and
-  what nothing explains;
-* of each of them the time, where the sampling error leaves its sign in no doubt, and every
-  counter of which it makes up `weight.TELLING` or more, the heaviest first;
-* of what is smaller how much it is: so many symbols and numbers, and the largest part of
-  one counter (or of the time) that all of them make together.
+* for every hunk that can move a counter its own lines first, then the symbols that link it, the
+  heaviest first, then (outside single hunks) launches, amounts that several hunks share, and the
+  unexplained rest;
+* for each of them the time, if its sign is certain despite the sampling error, and every counter to
+  which it contributes `weight.TELLING` or more, the heaviest first;
+* for smaller ones their amount: the number of symbols and numbers, and the largest part of one
+  counter (or of the time) that all of them make together.
 
-Warp samples are told as time, an ideal and an excess by the counter that they belong to, and
-lanes by the instructions of their warps, unless they moved otherwise by `TELLING` or more.
+Warp samples are shown as time, an ideal and an excess by the counter that they belong to, and lanes
+by the instructions of their warps, unless they moved differently by `TELLING` or more.
 
-That is the order of the source. `leading`, `beyond`, `telling` and `excerpt` put the same into the
-order in which a reader in a hurry wants it, and weigh nothing anew: the hunks of the cause's first
-proof lead, since the strip and the sentence speak of them; then counts the time that is linked to
-a hunk, and where none is known its heaviest counter. `movers` is the way back, from a counter to
-the hunks that moved it. `Step` is two profiles with all of this, made when somebody asks.
+That is the order of the source. `leading`, `beyond`, `telling` and `excerpt` sort the same facts
+for a reader in a hurry, with the same weights: the hunks of the cause's first proof lead, since the
+strip and the sentence name them; then the time that is linked to a hunk counts, or, if unknown, its
+heaviest counter. `movers` is the reverse, from a counter to the hunks that moved it. `Step` is two
+profiles with all of this, made on demand.
 """
 
 from __future__ import annotations
@@ -64,17 +63,16 @@ from workbench.specs import Expectation
 from workbench.units import listed, several, signed
 
 _LANES = "thread_instructions"
-#: Warp states that are named beside a time, those that changed most.
+#: The most warp states to name beside a time: those that changed most.
 _STALLS = 2
 
 
 class Story(Record, frozen=True):
     """One step. `time_missing` says why `time` is None.
 
-    `panel` is what the new version leaves to try, `tried` what became of the old one's ways.
-
-    `chapters` are the hunks that can move a counter, as they stand in the source; `rest` is
-    what no hunk explains, or not one alone.
+    `panel` has the experiments that are left to try, `tried` the outcome of the old version's.
+    `chapters` are the hunks that can move a counter, in the order of the source; `rest` is the part
+    that no hunk explains, or no single one.
     """
 
     attribution: Attribution
@@ -96,20 +94,20 @@ class Story(Record, frozen=True):
 
     @property
     def named(self) -> tuple[int, ...]:
-        """The hunks of the cause's first proof: the sentence and the strip speak of them."""
+        """The hunks of the cause's first proof: the sentence and the strip name them."""
         proofs = () if self.cause.other_work else self.cause.proofs
         return proofs[0].place.hunks if proofs else ()
 
     @property
     def launch_leads(self) -> bool:
-        """Whether the step is the launch's: block, grid, constants or flags, and no code."""
+        """True if the step changes only the launch (block, grid, constants, flags), not code."""
         shown = {chapter.hunk.id for chapter in self.chapters}
         launch = any(proof.place.link == "launch" for proof in self.cause.proofs[:1])
         return not shown or (not shown.intersection(self.named) and (launch or bool(self.named)))
 
     @property
     def launches(self) -> tuple[LaunchRow, ...]:
-        """The kernels whose launch changed, came or went."""
+        """The kernels whose launch was changed, added or removed."""
         return tuple(
             LaunchRow(
                 match.new or match.old, "" if match.changes else match.how, ", ".join(match.changes)
@@ -127,8 +125,8 @@ class Story(Record, frozen=True):
 
     @property
     def quiet(self) -> tuple[Hunk, ...]:
-        """The hunks that can move nothing: comments, white space, names."""
-        told = any(launch.changes for launch in self.launches)  # in words, by what it changed
+        """The hunks that cannot move any counter: comments, white space, names."""
+        told = any(launch.changes for launch in self.launches)  # in words, by its changes
         quiet = (hunk for hunk in self.attribution.hunks if not _active(hunk))
         return tuple(hunk for hunk in quiet if not (told and hunk.kind == "front-matter"))
 
@@ -142,9 +140,9 @@ def explain(
 ) -> Story:
     """Attribute, judge and tell one step.
 
-    `comparison` is `compare` of the two, `expectations` what the version's author predicted,
-    `placing` their lines placed, if that was done already. Raises UsageError: an expectation cannot
-    be read.
+    `comparison` is `compare` of the two, `expectations` the predictions of the version's author,
+    `placing` the placement of their lines, if already computed. Raises UsageError: an expectation
+    cannot be read.
     """
     doubted = doubts(old, new, (comparison.old.label, comparison.new.label))
     both = side_by_side(old, new)
@@ -163,7 +161,7 @@ def explain(
     cause = find_cause(both, comparison, attribution, time, occupancy, doubted)
     panels = panel_of(old), panel_of(new)
     panel, limit = panels[1], cause.limit_new
-    if limit is not None and limit.kernel:  # that of the kernel which the sentence names
+    if limit is not None and limit.kernel:  # the limit of the kernel that the sentence names
         named = {kernel.name_new: kernel.new for kernel in comparison.kernels}
         if (at := named.get(limit.kernel)) is not None:
             panel = replace(panel_of_launch(both.each[1].launches[at], new.device), limit=limit)
@@ -174,7 +172,7 @@ def explain(
         occupancy=occupancy,
         expectations=judge(expectations, comparison, unchanged=unchanged),
         side_effects=side_effects(comparison, expectations),
-        # Whatever became of the time, a step that changed nothing followed no advice.
+        # Whatever happened to the time, a step that changed nothing followed no advice.
         scores=score(old, new, speedup) if speedup and not unchanged else (),
         cause=cause,
         sentence=tell(comparison, attribution, cause, time),
@@ -189,9 +187,9 @@ def explain(
     )
 
 
-#: Changes of launches that are named beside what is linked to them, and letters of each.
+#: The most changes of launches to name beside their links, and the letters of each.
 _CHANGES, _SHORT = 2, 60
-#: From this part of a step's change on, what is linked to no edit is not noise.
+#: From this part of a step's change on, an amount without a linked edit is not noise.
 _MUCH = 0.5
 
 
@@ -206,8 +204,8 @@ def choose(
     drafts: dict[int | None, dict[PartKey, _Numbers]] = defaultdict(dict)
 
     def draft(part: Part | TimePart) -> _Numbers:
-        # A changed launch names the hunk of the front matter, and is of no hunk all the same;
-        # neither is what several hunks share.
+        # A changed launch names the hunk of the front matter, but belongs to no hunk; nor do
+        # amounts that several hunks share.
         hunk = part.hunk if part.link in ("hunk", "symbol") else None
         found = drafts[hunk].setdefault(part.key, _Numbers(part.key))
         found.symbols.update(dict.fromkeys(part.symbols))
@@ -275,7 +273,7 @@ class _Numbers:
         self.time, self.seconds = part, seconds or 1.0
 
     def tie(self) -> Tie | None:
-        """The facts of the link; None if none is worth telling."""
+        """The facts of the link; None if all are too small to show."""
         facts = in_order(list(filter(self._is_told, self.facts)))
         timed = self._time_weight() >= TELLING
         if not facts and not timed:
@@ -319,9 +317,9 @@ class _Numbers:
 
 
 def in_order(facts: Sequence[Fact]) -> list[Fact]:
-    """The heaviest first; but what only moves with another, and what was not there before, last.
+    """The heaviest first; but counters that only move with another, and new ones, come last.
 
-    All of a count that begins at nothing is new, however little it weighs.
+    A count that begins at zero is all new, however little it weighs.
     """
     known = [fact.split.id for fact in facts if fact.split.id in catalog()]
     echoes = {name for cause in known for name in catalog().following(cause)}
@@ -346,7 +344,7 @@ def _told(drafts: Iterable[_Numbers]) -> tuple[tuple[Tie, ...], LeftOut]:
             symbols += 1
         else:
             numbers += len(small)
-    # The hunk's own lines come first, launches before what nothing explains.
+    # The hunk's own lines come first, launches before the unexplained rest.
     rank = {"symbol": 1, "unknown": 2, "elsewhere": 3}
     ties.sort(key=lambda tie: (rank.get(tie.link, 0), -tie.weight))
     share = max(sums.values(), default=0.0)
@@ -354,7 +352,7 @@ def _told(drafts: Iterable[_Numbers]) -> tuple[tuple[Tie, ...], LeftOut]:
 
 
 def _linked_lines(attribution: Attribution) -> dict[int, set[LinkedLine]]:
-    """Hunk -> the unchanged lines that tell something of any counter, samples included."""
+    """Hunk -> the unchanged lines that contribute to any counter, samples included."""
     out: dict[int, set[LinkedLine]] = defaultdict(set)
     for split in attribution.counters:
         least = TELLING * max(abs(split.old), abs(split.new), 1)
@@ -368,12 +366,12 @@ def _linked_lines(attribution: Attribution) -> dict[int, set[LinkedLine]]:
 
 # --- on one screen -------------------------------------------------------------------------
 
-#: First and last line, 1-based; empty where the last is before the first.
+#: First and last line, 1-based; empty if the last is before the first.
 Span = tuple[int, int]
 
 
 def leading(story: Story) -> tuple[Chapter, ...]:
-    """The chapters that tell anything, those that matter most first; all where none does.
+    """The chapters with facts, those that matter most first; all if none has any.
 
     The edit that the sentence names leads, then the time that moved with the step; code whose time
     moved against it comes last.
@@ -393,7 +391,7 @@ _AGAINST = 0.02
 
 
 def against(story: Story, chapter: Chapter) -> str:
-    """Why code is shown whose time moved against the step; "" of other code."""
+    """The reason for showing code whose time moved against the step; "" for other code."""
     seconds, change = chapter.seconds, story.change_s
     if seconds * change >= 0 or abs(seconds) < _AGAINST * abs(change):
         return ""
@@ -408,7 +406,7 @@ def against(story: Story, chapter: Chapter) -> str:
 def beyond(story: Story, most: int) -> tuple[Tie, ...]:
     """Ties that no hunk explains alone: the `most` with the longest time, in the story's order.
 
-    Unknown source is included whatever its time is.
+    Unknown source is included, whatever its time.
     """
     ties = [tie for tie in story.rest.ties if tie.time is not None or tie.link == "unknown"]
 
@@ -422,7 +420,7 @@ def beyond(story: Story, most: int) -> tuple[Tie, ...]:
 def telling(comparison: Comparison, story: Story, scale: Scale, most: int) -> tuple[Delta, ...]:
     """The counters to read first, in the catalog's order: the strip's, and the `most` heaviest.
 
-    The strip tells a stall as time; where its ratio to instructions moved the other way, that is
+    The strip shows a stall as time; if its ratio to instructions moved the other way, that ratio is
     not among them.
     """
     light = {delta.id for weight, delta in ranked(comparison, scale) if not weight}
@@ -433,16 +431,16 @@ def telling(comparison: Comparison, story: Story, scale: Scale, most: int) -> tu
 
 
 def source_lines(profile: Profile, path: str) -> list[str]:
-    """The lines of a source file; none where the profile holds no text of it."""
+    """The lines of a source file; empty if the profile does not hold its text."""
     text = next((s.text for s in profile.sources if s.path == path and s.text is not None), "")
     return text.replace("\r\n", "\n").split("\n") if text else []
 
 
 def excerpt(chapter: Chapter, rows: int, sides: tuple[Profile, Profile]) -> tuple[Span, Span]:
-    """The lines of a hunk, old and new, that are shown where there is room for `rows` in all.
+    """The lines of a hunk, old and new, that are shown if there is room for `rows` in all.
 
-    Lines that are the same on both sides do not begin it. The line that moved most of the heaviest
-    counter stands in the middle of its side's part; every side with code keeps one row.
+    It does not begin with lines that are the same on both sides. The line that moved most of the
+    heaviest counter is in the middle of its side's part; every side with code keeps one row.
     """
     hunk = chapter.hunk
     before = source_lines(sides[0], hunk.old_file)[hunk.old[0] - 1 : hunk.old[1]]
@@ -461,7 +459,7 @@ def excerpt(chapter: Chapter, rows: int, sides: tuple[Profile, Profile]) -> tupl
 
 
 def _cores(chapter: Chapter) -> tuple[int, int]:
-    """The hunk's own lines that moved most, old and new; 0 where none did."""
+    """The hunk's own lines that moved most, old and new; 0 if none did."""
     own = [
         line
         for tie in chapter.ties
@@ -484,7 +482,7 @@ def _around(span: Span, core: int, rows: int) -> Span:
 
 # --- from a counter to its hunks ------------------------------------------------------------
 
-#: A line is named where it holds this part of what a mover moved.
+#: A line is named if it holds this part of the amount that a mover moved.
 _HOLDS = 0.5
 
 
@@ -502,11 +500,11 @@ class Mover(Record, frozen=True):
 
 
 def movers(story: Story) -> dict[str, tuple[Mover, ...]]:
-    """Catalog id -> its movers, those that moved most first; ids without any are not in it.
+    """Catalog id -> its movers, those that moved most first; ids without any are left out.
 
-    A counter has movers where it is split over the source's lines, a warp state and the duration
-    where their time is; nothing ties anything else (ratios, occupancy) to a line. What is below
-    `TELLING`, or uncertain in its sign, is left out as everywhere.
+    A counter has movers if it is split over the source's lines, a warp state and the duration if
+    their time is; other counters (ratios, occupancy) are not tied to lines. Amounts below
+    `TELLING`, or of uncertain sign, are left out as everywhere.
     """
     found = {
         split.id: _of_counter(split)
@@ -530,7 +528,7 @@ def _of_counter(split: CounterSplit) -> tuple[Mover, ...]:
 
 
 def _of_time(time: TimeSplit) -> dict[str, tuple[Mover, ...]]:
-    """Of the duration and of every warp state."""
+    """The movers of the duration and of every warp state."""
     amounts: dict[str, dict[tuple[int, ...], Number]] = defaultdict(lambda: defaultdict(float))
     for part in time.parts:
         if not part.hunks or part.link not in ("hunk", "symbol"):
@@ -574,10 +572,10 @@ def _mover_line(amount: Number, lines: Iterable[LineShare]) -> LineShare | None:
 class Step:
     """Two profiles that are compared.
 
-    `expected` is what the new version's author predicted of this very step. `across`: two devices
-    are meant to be compared: that they differ is not a reason against it. Pages never refuse
-    (`force`): what is not comparable is compared all the same, and the reasons stand above the
-    numbers (`Comparison.reasons`).
+    `expected` are the predictions of the new version's author for this step. `across`: the
+    comparison is meant to be of two devices, so their difference is not a reason against it. Pages
+    never refuse (`force`): they compare profiles that are not comparable too, with the reasons
+    above the numbers (`Comparison.reasons`).
     """
 
     def __init__(
@@ -604,7 +602,7 @@ class Step:
     def comparison(self) -> Comparison:
         """Whole-kernel counters and time.
 
-        Raises InconclusiveError: the two are not comparable, and that is not forced.
+        Raises InconclusiveError: the two are not comparable, and `force` is not set.
         """
         return compare(
             *self._whole,
@@ -632,7 +630,7 @@ class Step:
 
     @property
     def leading_codes(self) -> tuple[HunkCode, ...]:
-        """The same, the hunks that matter most first."""
+        """The machine code of every hunk, the hunks that matter most first."""
         order = [chapter.hunk.id for chapter in leading(self.story)]
         return tuple(sorted(self.codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
 

@@ -1,10 +1,10 @@
 """The use of the chip over the time of a kernel's run, from PM samples.
 
-Passes of one launch differ in length: behind the end of its own pass a series is absent, not 0,
-and a mean is that of the rows that were sampled.
+Passes of one launch differ in length: after the end of its own pass a series is absent, not 0, and
+a mean is that of the rows that were sampled.
 
-Throughputs are percent of peak. Warp states are percent of all warps that waited in that moment:
-ncu samples every state but those in which nothing is wrong, so they add up to 100.
+Throughputs are in percent of peak. Warp states are in percent of all warps that waited at that
+moment: ncu samples every state except the two in which warps do not stall, so they add up to 100.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workbench.language import _
 from workbench.model import Launch, Profile, Record, Timeline
 
 _PEAK = r"(_realtime)?\.avg\.pct_of_peak_sustained_elapsed$"
-#: Title, and the sampled metric; chips and versions of ncu call it somewhat differently.
+#: Title, and the sampled metric; its name differs slightly between chips and versions of ncu.
 _THROUGHPUTS = (
     ("Instructions issued", rf"sm__inst_executed{_PEAK}"),
     ("FMA pipe", rf"sm__(inst_executed_pipe_fma|pipe_fma_cycles_active){_PEAK}"),
@@ -33,9 +33,9 @@ _STATES, _LEAST = 6, 1.0
 
 
 class Lane(Record, frozen=True):
-    """One series: percent at equal distances over the run, their mean and the largest.
+    """One series: percent at equal distances over the run, their mean and their maximum.
 
-    A value is None where its pass was over.
+    A value is None if its pass was over.
     """
 
     title: str
@@ -46,12 +46,12 @@ class Lane(Record, frozen=True):
 
     @property
     def sampled(self) -> float:
-        """The part of the run (0-1) that its pass went on for."""
+        """The part of the run (0-1) that its pass covers."""
         return sum(value is not None for value in self.values) / len(self.values)
 
     @property
     def origin(self) -> str:
-        """The metric; of a pass that was over before the run is, how much of it is known."""
+        """The metric; for a pass that is shorter than the run, also the known part."""
         if self.sampled == 1.0:
             return self.ncu
         return _("{ncu}, sampled for the first {sampled:.0f}% of the run").format(
@@ -69,7 +69,7 @@ class Course(Record, frozen=True):
 
 
 def course(launch: Launch) -> Course | None:
-    """A launch over time; None where the report holds no PM samples to show."""
+    """A launch over time; None if the report holds no PM samples to show."""
     line = launch.timeline
     if line is None or line.samples <= 0:
         return None
@@ -115,7 +115,7 @@ def _dense(line: Timeline, name: str) -> list[Maybe]:
 
 
 def _lane(title: str, ncu: str, values: Sequence[Maybe]) -> Lane | None:
-    """None where nothing of the series was sampled."""
+    """The lane of a series; None if none of it was sampled."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -130,11 +130,11 @@ def _states(line: Timeline) -> tuple[Lane, ...]:
         for name in line.columns
         if (found := _STATE.match(name))
     }
-    # A share of all waiting warps is known where all their states are.
+    # A share of all waiting warps is known if all their states are.
     totals = [plus(*values) for values in zip(*(v for __, v in known.values()), strict=True)]
     seen = []
     for name, (state, values) in known.items():
-        # Percent; 0 where no warp waited.
+        # Percent; 0 if no warp waited.
         pairs = zip(values, totals, strict=True)
         shares = [0.0 if whole == 0 else times(100.0, over(part, whole)) for part, whole in pairs]
         if (lane := _lane(_title(state), name, shares)) is not None:

@@ -1,8 +1,8 @@
-"""The cost of a count: about the least time that the device needs for it, at its own peak.
+"""The cost of a count: roughly the least time that the device needs for it, at its own peak.
 
 Counters are compared with each other by that time. A change of 5,000 branches and one of
-30 M shared wavefronts are both "×40", but the first is over in nanoseconds. An SM's peaks
-for a cycle are those of NVIDIA's documentation of the hardware model
+30 M shared wavefronts are both "×40", but the first is over in nanoseconds. An SM's peaks per cycle
+are those in NVIDIA's documentation of the hardware model
 (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#hardware-model):
 
 * every scheduler issues one instruction;
@@ -10,8 +10,8 @@ for a cycle are those of NVIDIA's documentation of the hardware model
   global and local memory; its tag stage looks up one request;
 * the L2 answers with 64 bytes.
 
-Device memory moves what the data sheet says. The recorded H200 profiles stay below these rates
-(at most 3.6 instructions and 0.94 wavefronts per cycle), but for the tag stage, which looks up
+Device memory has the rate of the data sheet. The recorded H200 profiles stay below these rates
+(at most 3.6 instructions and 0.94 wavefronts per cycle), except for the tag stage, which looks up
 to 1.155 requests: the weights are a scale, not a bound. The times overlap: they say which of
 several changes may matter, and are not parts of the duration.
 """
@@ -24,29 +24,28 @@ from workbench.counters import catalog
 from workbench.gpus import Chip, chip_for
 from workbench.model import Profile
 
-#: The least part of a counter (or of the time, or of all samples) that outputs show; they
-#: leave out smaller ones, and say how much that is.
+#: The least part of a counter (or of the time, or of all samples) that outputs show; they leave out
+#: smaller ones, and state their amount.
 TELLING = 0.002
 #: Bytes that an SM and the L2 exchange in a cycle.
 _L2_BYTES = 64
-#: Counts that cost nothing of their own: lanes ride on their warp's instruction.
+#: Counts without a cost of their own: lanes are part of their warp's instruction.
 _FREE = frozenset({"thread_instructions", "thread_instructions_on"})
-#: Warp states in which nothing is wrong: the warp issued, or another one did.
+#: Warp states that are not stalls: the warp issued, or another one did.
 WELL = frozenset({"selected", "not_selected"})
 #: A counter without a better direction weighs less than one that got better or worse.
 _NEUTRAL = 0.5
-#: A ratio (eligible warps, bytes per sector, an efficiency) tells how counts came about, and those
-#: weigh themselves.
+#: A ratio (eligible warps, bytes per sector, an efficiency) explains counts, which have weights of
+#: their own.
 _RATIO = 0.05
-#: Groups that describe the code or repeat another one; the others say how the machine was used.
+#: Groups that describe the code or repeat another one; the others describe the use of the machine.
 _DULL = {"launch", "resources", "samples", "flops", "issue"}
 
 
 class Scale:
     """Seconds at the device's peak, for the counters of one comparison.
 
-    The device of the `old` profile stands for both; the SM clock is the one seen under the
-    profiler.
+    The device of the `old` profile is used for both; the SM clock is the one under the profiler.
     """
 
     def __init__(self, old: Profile, comparison: Comparison) -> None:
@@ -59,18 +58,18 @@ class Scale:
 
     @property
     def sms(self) -> int:
-        """Multiprocessors of the device; 0 where they are not known."""
+        """Multiprocessors of the device; 0 if unknown."""
         return self._chip.sms if self._chip else 0
 
     @property
     def known(self) -> bool:
-        """True if there is a device and a duration to measure by."""
+        """True if a device and a duration are known."""
         return bool(self._chip and self._chip.sms and self._clock and self._longer)
 
     def seconds(self, counter: str, amount: float) -> float | None:
         """The least time for `amount` of a counter.
 
-        None for ratios, sizes and samples, and where the device is not known.
+        None for ratios, sizes and samples, and if the device is not known.
         """
         if self._chip is None or not self.known:
             return None
@@ -94,7 +93,7 @@ class Scale:
 
 
 def _per_cycle(counter: str, chip: Chip) -> float:
-    """An SM's rate of a counter per cycle; 0 where that has no meaning."""
+    """An SM's rate of a counter per cycle; 0 if that has no meaning."""
     known = catalog()[counter]
     if counter in _FREE or known.better != "lower":
         return 0.0
@@ -109,12 +108,11 @@ def _per_cycle(counter: str, chip: Chip) -> float:
 
 
 def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
-    """The counters that moved, each with what it weighs (about 0-1), the heaviest first.
+    """The counters that moved, each with its weight (about 0-1), the heaviest first.
 
-    Counts weigh the time they take, stalls their part of all warps' cycles, percentages
-    their points; of anything else, its relative change counts for a twentieth. A stall that
-    rose for each instruction and yet fell in time (there are fewer instructions), or the other
-    way round, weighs nothing.
+    Counts weigh the time that they take, stalls their part of all warps' cycles, percentages their
+    points; for any other counter, a twentieth of its relative change counts. A stall that rose per
+    instruction but fell in time (fewer instructions), or the reverse, weighs nothing.
     """
     stalls = [delta for delta in comparison.counters if delta.group == "stalls"]
     # States that neither side counted are not part of its cycles.
@@ -127,7 +125,7 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
 
 
 def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, ...]:
-    """The counters that moved most, at most one of a group until every group had its turn.
+    """The counters that moved most, at most one per group until every group has had its turn.
 
     Excess and ideal follow from the counters that they belong to, and are left out.
     """
@@ -153,7 +151,7 @@ def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, 
 
 
 def tells(delta: Delta) -> bool:
-    """True if a counter moved by enough of itself to be shown, however exact it is."""
+    """True if a counter's relative change is large enough to be shown, however exact it is."""
     if delta.old is None or delta.new is None:
         return False
     old, new = float(delta.old), float(delta.new)
@@ -174,12 +172,12 @@ def _significance(delta: Delta, scale: Scale, cycles: tuple[Maybe, Maybe]) -> fl
     if delta.group == "stalls":
         if _contradicted(old, new, scale, cycles):
             return 0.0
-        # A stall that nobody noticed may well have vanished: its part of all cycles counts.
+        # A stall too small to notice may have vanished: its part of all cycles counts.
         part = over(amount, largest(*cycles))
         return said * part if part is not None else 0.0
     if delta.unit == "%" and delta.group not in ("global", "instructions"):
         return said * amount / 100.0
-    # Bounded, so that a counter from zero is not an infinity.
+    # Bounded, so that a counter that begins at zero does not give infinity.
     relative = amount / max(abs(old), abs(new)) if amount else 0.0
     return said * relative * (_RATIO if scale.known else 1.0)
 

@@ -1,8 +1,8 @@
 """Links of a hunk and their numbers, in words: each once.
 
-In come the parts of a counter's or the time's change; out go titles and rows that terminal,
-Markdown, HTML and JSON style and never word again. Which links and numbers are worth words,
-`story` decides. Code is *linked to* what its lines counted.
+From the parts of a counter's or the time's change it makes titles and rows that terminal, Markdown,
+HTML and JSON style without other words. `story` decides which links and numbers are shown. Code is
+*linked to* the counts of its lines.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from workbench.units import capital, listed, quantity, several, signed
 
 #: The prefix of ncu's counters of warp samples.
 SAMPLES = "smsp__pcsamp_"
-#: The most lines to name of an unknown source: those that changed most.
+#: The most lines to name for an unknown source: those that changed most.
 _PLACES = 3
-#: Lines that are named of a symbol's counter.
+#: The most lines to name for a symbol's counter.
 _FEW = 4
 
 #: A line that a hunk is linked to: (side: 0 old, 1 new; path; line).
@@ -48,18 +48,18 @@ class Fact(Record, frozen=True):
 
     @property
     def weight(self) -> float:
-        """`change` without its sign: what `weight.TELLING` is compared with."""
+        """`change` without its sign, to compare with `weight.TELLING`."""
         return abs(self.change)
 
     @property
     def of_change(self) -> float | None:
-        """Part of the counter's change (0-1); None where other parts went the other way."""
+        """Part of the counter's change (0-1); None if other parts moved the other way."""
         share = self.part.delta / self.split.delta if self.split.delta else 0.0
         return share if 0 < share <= 1 else None
 
     @property
     def good(self) -> bool | None:
-        """True if the counter went to its better side; None if it has no better side."""
+        """True if the counter moved to its better side; None if it has no better side."""
         return went_well(self.split.id, self.part.delta)
 
     @property
@@ -101,14 +101,14 @@ class Title(NamedTuple):
 
     @property
     def tail(self) -> str:
-        """All behind the head: ``linked by As and Bs``, ``of split_rows``, a note, or ""."""
+        """Everything after the head: ``linked by As and Bs``, ``of split_rows``, a note, or ""."""
         why = f"({self.why})" if self.why else ""
         return f"{self.by} {listed(self.names)}" if self.names else self.note or why
 
     def sentence(self, named: Callable[[str], str] = str, most: int = 4) -> str:
         """``shared by hunks 4 and 5, linked by As``, ``the launch of k, added``.
 
-        `named` is what an output makes of a name, `most` how many names are listed.
+        `named` formats a name for an output, `most` is the most names to list.
         """
         text = self.head.removeprefix(_("linked to "))
         if self.names:
@@ -124,8 +124,8 @@ class Title(NamedTuple):
 class Row(Record, frozen=True):
     """One number of a link. `share` is its part (0-1) of the whole change, if it has one.
 
-    An estimate has an error (`error`, in `unit`): the time, by `stalls`, the warp states that
-    changed most. Of a counter `where` names the lines that a symbol moved, if they are few.
+    An estimate, the time, has an error (`error`, in `unit`) and `stalls`, the warp states that
+    changed most. For a counter `where` names the lines that a symbol moved, if they are few.
     """
 
     id: str
@@ -139,12 +139,12 @@ class Row(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """``Shared bank conflicts``; of a time, which is an estimate, ``time (estimate)``."""
+        """``Shared bank conflicts``; for a time, which is an estimate, ``time (estimate)``."""
         return _("time (estimate)") if self.error is not None else title_of(self.id)
 
     @property
     def phrase(self) -> str:
-        """The same inside of a sentence."""
+        """The title inside a sentence."""
         if self.error is not None:
             return _("time")
         known = catalog()[self.id]
@@ -157,12 +157,12 @@ class Row(Record, frozen=True):
 
     @property
     def margin(self) -> str:
-        """``±1.20 µs`` of an estimate, else ""."""
+        """``±1.20 µs`` for an estimate, else ""."""
         return f"±{quantity(self.error, self.unit)}" if self.error is not None else ""
 
     @property
     def of_it(self) -> str:
-        """``84% of it``: of the change of the whole; "" where other parts went the other way."""
+        """``84% of it``: of the change of the whole; "" if other parts moved the other way."""
         if self.share is None:
             return ""
         share = f"{100 * self.share:.0f}%"
@@ -170,7 +170,7 @@ class Row(Record, frozen=True):
 
 
 def title_of(counter: str) -> str:
-    """A counter's title; of what the catalog does not know, the name itself."""
+    """A counter's title; for a counter unknown to the catalog, the name itself."""
     return catalog()[counter].title if counter in catalog() else counter
 
 
@@ -181,8 +181,8 @@ class Tie(Linked, frozen=True):
     facts: tuple[Fact, ...]
     time: TimePart | None = None
     stalls: tuple[StallDelta, ...] = ()
-    #: Of link ``elsewhere``, what it is where neither a note nor the compiler nor noise is it; of
-    #: ``launch``, what changed of it.
+    #: For link ``elsewhere``, its reason if that is neither a note, the compiler nor noise; for
+    #: ``launch``, its changes.
     instead: str = ""
 
     @property
@@ -219,7 +219,7 @@ class Tie(Linked, frozen=True):
 
     @property
     def together(self) -> str:
-        """``hunks 4 and 5`` of what several hunks share, else ""."""
+        """``hunks 4 and 5`` for a share of several hunks, else ""."""
         return hunks_named(self.hunks) if len(self.hunks) > 1 else ""
 
     @property
@@ -262,7 +262,7 @@ class LeftOut(Record, frozen=True):
 
 
 class Passage(Record, frozen=True):
-    """Links that are shown in a row, and the number left out."""
+    """Links that are shown one after another, and the number left out."""
 
     ties: tuple[Tie, ...]
     left_out: LeftOut

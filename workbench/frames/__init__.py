@@ -6,10 +6,10 @@ bytes, percent 0-100). A counter that a profile lacks is a row with NaN and the
 reason in `missing`, never zero and never silently absent.
 
 Profiles may come from an iterator (`Store.profiles`): none is held once its rows are
-made. `stored` gives the frames of a whole store, a limited number of rows at a time. Of a stored
-profile only the metrics are decoded that the wanted counters are called by; where these are not
-enough, all of it. What came out of a profile is kept in the user's cache, by the profile's
-content, for programs that ask for the same few counters again.
+made. `stored` gives the frames of a whole store, a limited number of rows at a time. It decodes
+only the metrics of a profile that the wanted counters are named after, or, if these are not enough,
+all of it. The rows of a profile are kept in the user's cache, by the profile's content, for
+programs that ask for the same few counters again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Recorded = TypeVar("_Recorded", Profile, Timing)
 TableName = Literal["counters", "lines", "launches", "times"]
 #: The tables of `stored`.
 TABLES: tuple[TableName, ...] = get_args(TableName)
-#: Rows of one frame of `stored`: some tens of megabytes.
+#: Rows of one frame from `stored`: some tens of megabytes.
 ROWS = 250_000
 
 #: Columns that every frame begins with.
@@ -58,7 +58,7 @@ LAUNCH_COLUMNS = (
     "ncu_version", "clock_control", "source_hash",
 )
 
-#: Columns of `times`: a timing is of a version, not of a launch, so it has no kernel.
+#: Columns of `times`: a timing belongs to a version, not to a launch, so it has no kernel.
 TIME_COLUMNS = (
     "device", "study", "version", "problem", "cache", "method", "seconds", "low", "high", "n",
     "converged", "first_launch", "flops", "bytes", "flop_rate", "bandwidth",
@@ -111,9 +111,9 @@ def lines(
 
     Returns:
         Columns `KEYS` then `LINE_COLUMNS`. `file` is empty and `line` 0 for
-        instructions that the compiler gave no line; `text` is the source line as it
-        was at capture, empty where the report holds no source. `counter` is the
-        catalog id whose line metric it is, empty for metrics outside the catalog.
+        instructions to which the compiler gave no line; `text` is the source line at capture, empty
+        where the report holds no source. `counter` is the catalog id whose line metric it is, empty
+        for metrics outside the catalog.
     """
     return frame_of(_line_rows(_each(profiles), metrics), _kinds(KEYS + LINE_COLUMNS))
 
@@ -185,7 +185,7 @@ def times(timings: Timing | Iterable[Timing]) -> pd.DataFrame:
 
     Returns:
         Columns `TIME_COLUMNS`. `flop_rate` (FLOP/s) and `bandwidth` (byte/s, of the
-        least traffic the problem needs) are NaN where the study states no work.
+        least traffic the problem needs) are NaN if the study does not state its work.
     """
     return frame_of(_time_rows(_each(timings)), _kinds(TIME_COLUMNS))
 
@@ -212,7 +212,7 @@ def stored(
     rows: int = ROWS,
     **where: Unpack[Filters],
 ) -> Iterator[pd.DataFrame]:
-    """A table of all that a store holds, in frames of at most so many `rows`.
+    """A table of all that a store holds, in frames of at most `rows` rows.
 
     Profiles are read one by one, and only as far as the table asks: ten thousand of them
     take no more memory than a hundred.
@@ -220,13 +220,13 @@ def stored(
     Args:
         store: Any store.
         table: ``counters``, ``lines``, ``launches`` or ``times``.
-        metrics: As of `counters` and `lines`.
-        rows: Of one frame, at most.
-        where: Keep this `study`, `version`, `problem`, `engine` or `device` (its slug) alone;
-            a time has no engine.
+        metrics: As for `counters` and `lines`.
+        rows: The most rows in one frame.
+        where: Keep only this `study`, `version`, `problem`, `engine` or `device` (its slug); a time
+            has no engine.
 
     Yields:
-        Frames as of the function of the table's name; without data, a frame without rows.
+        Frames as from the function with the table's name; without data, a frame without rows.
 
     Raises:
         UsageError: an unknown metric.
@@ -278,11 +278,11 @@ def _kinds(columns: tuple[str, ...]) -> dict[str, Kind]:
 
 # --- counters as rows ---
 
-#: Raised with every change of what a profile's file is decoded to.
+#: Raised whenever a profile's file is decoded differently.
 EDITION = 1
-#: Oldest entries are dropped beyond this many bytes; three counters of a profile have 600.
+#: Oldest entries are dropped beyond this many bytes; three counters of a profile take 600.
 _LIMIT = 64 << 20
-#: Of more counters nothing is kept: it would take the room of the profiles themselves.
+#: More counters than this are not kept: they would take as much room as the profiles themselves.
 _MOST = 16
 
 #: A row of `workbench.frames.counters`, as JSON gives it back.
@@ -329,12 +329,12 @@ def _kept(
 
 @cache
 def _how_read() -> str:
-    """A hash of what decides on a counter's value: the catalog, its reader, and this."""
+    """A hash of all that decides a counter's value: the catalog, its reader, and this file."""
     reader = Path(counting.__file__)
     texts = (reader, reader.with_name("data") / "counters.toml", Path(__file__))
     try:
         return digest_of(*(text.read_text(encoding="utf-8") for text in texts))
-    except OSError:  # compiled alone: nothing tells one edition from the next
+    except OSError:  # only compiled code: nothing distinguishes one edition from the next
         return ""
 
 
@@ -350,7 +350,7 @@ def _rows_of(
 
 
 def _enough(path: Path, data: bytes, metrics: Sequence[str]) -> Profile:
-    """A profile; with instructions, of any line, if a counter is computed from them."""
+    """A profile; with its instructions (of any line) if a counter is computed from them."""
     names = [_direct(name) for name in metrics]
     if all(names):
         totals = decode_totals(path, data, frozenset().union(*names))
@@ -360,7 +360,7 @@ def _enough(path: Path, data: bytes, metrics: Sequence[str]) -> Profile:
 
 
 def _direct(name: str) -> tuple[str, ...]:
-    """The ncu names of a counter, or the name itself; empty where they are not all of it."""
+    """The ncu names of a counter, or the name itself; empty if these do not suffice."""
     if name not in catalog():
         return (name,)
     counter = catalog()[name]
@@ -368,7 +368,7 @@ def _direct(name: str) -> tuple[str, ...]:
 
 
 def _told(launch: Launch, name: str) -> bool:
-    """True if a launch's counter is ncu's own metric, not one made of its instructions."""
+    """True if a launch's counter is ncu's own metric, not one made from its instructions."""
     if not launch.profiled or name not in catalog():
         return True
     reading = read(launch, catalog()[name])

@@ -1,9 +1,9 @@
-"""Study and store joined: what is recorded of a study, a ladder for each device and problem.
+"""Study and store joined: the records of a study, as a ladder for each device and problem.
 
-A *ladder* is one study on one device and problem, a *rung* one version on it. `find_ladders`
-says which there are; it and the rungs follow from paths alone
+A *ladder* is one study on one device and problem, a *rung* one version on it. `find_ladders` finds
+them; it and the rungs follow from paths alone
 (``profiles/<device>/<study>/<version>/<problem>.<engine>.json.zst``, and ``.time.json.zst`` for
-times). Nothing is decoded, and no study is loaded, before it is asked for.
+times). No file is decoded, and no study is loaded, before it is needed.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class Rung:
 
     @property
     def title(self) -> str:
-        """The version's title; "" where the study no longer has it."""
+        """The version's title; "" if the study no longer has it."""
         return self.declared.title if self.declared else ""
 
     @property
     def is_baseline(self) -> bool:
-        """True for a library to beat, according to the study, or without it to the times."""
+        """True for a library to beat, according to the study, or else to the times."""
         if self.declared:
             return self.declared.baseline
         return self.id in self.ladder.compared_with
 
     @cached_property
     def profile(self) -> Profile | None:
-        """The profile that speaks for the version: ncu's, else the emulator's."""
+        """The profile that represents the version: ncu's, else the emulator's."""
         engine = next((engine for engine in ENGINES if engine in self.entries), None)
         return self.ladder.store.load(self.entries[engine].path) if engine else None
 
@@ -110,12 +110,12 @@ class Rung:
 
     @property
     def record(self) -> RecordedProfile | None:
-        """The one of `records` that speaks for the version."""
+        """The one of `records` that represents the version."""
         return min(self.records, key=lambda each: ENGINES.index(each.engine), default=None)
 
     @cached_property
     def timing(self) -> Timing | None:
-        """The recorded time, outside of any profiler."""
+        """The recorded time, outside any profiler."""
         path = self.ladder.files.get((self.id, "time"))
         try:
             return decode(path, Timing) if path else None
@@ -131,7 +131,7 @@ class Rung:
         path = self.ladder.files.get((self.id, "time"))
         try:
             return self.ladder.family.summaries.timed_on(path) if path else ""
-        except DataError:  # `timing` tells of it
+        except DataError:  # `timing` reports it
             return self.timing.device.name if self.timing else ""
 
     @cached_property
@@ -151,10 +151,10 @@ class Rung:
 
     @property
     def time(self) -> RecordedTime | None:
-        """Its time in a table that holds times of one kind alone.
+        """Its time in a table that holds times of one kind only.
 
-        Where none of the versions was timed, all have the durations of their profiles:
-        the two differ by a few percent, so a ladder is of one kind or the other.
+        If none of the versions was timed, all have the durations of their profiles: the two differ
+        by a few percent, so a ladder has only one kind.
         """
         if self.timing:
             return RecordedTime(time=self.timing.time, stale=self.stale(self.timing.source_hash))
@@ -199,13 +199,13 @@ class Rung:
 
 
 class Family:
-    """One study on one device: what its ladders, one for each problem, read once for all.
+    """One study on one device: data that its ladders, one for each problem, share.
 
-    It holds no ladder, so that the profiles of one that is done can be let go.
+    It holds no ladder, so that the profiles of a finished one can be released.
 
     Attributes:
-        damaged: Takes the errors of times that cannot be read; None: they are raised.
-        summaries: Reads what a list says of a profile.
+        damaged: Receives the errors of times that cannot be read; None: they are raised.
+        summaries: Reads the summaries of profiles for lists.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class Family:
 
     @cached_property
     def study(self) -> StudyInfo:
-        """The study's words."""
+        """The study's texts."""
         return self._info(self.name)
 
     @cached_property
@@ -245,13 +245,13 @@ class Family:
 class Ladder:
     """The versions of a study on one device and problem, in ladder order.
 
-    `device` is its slug. `damaged` takes the errors of files that cannot be read; None: they are
+    `device` is its slug. `damaged` receives the errors of files that cannot be read; None: they are
     raised.
 
     Attributes:
-        rungs: What is recorded, by version.
+        rungs: The records, by version.
         files: Every recorded file by version and engine (``time`` for a time).
-        elsewhere: The same of the study's other devices on this problem, by the device's slug.
+        elsewhere: The files of the study's other devices on this problem, by the device's slug.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class Ladder:
         self.problem = problem
         self.rungs: dict[str, Rung] = {}
         self.files: dict[tuple[str, str], Path] = {}
-        # No ladders, so that the profiles of one that is done can be let go.
+        # No ladders, so that the profiles of a finished one can be released.
         self.elsewhere: dict[str, dict[tuple[str, str], Path]] = {}
         self.damaged = damaged
         self._steps: dict[tuple[str, str, str], Step] = {}
@@ -280,17 +280,17 @@ class Ladder:
         self.files[version, engine] = path
 
     def rung(self, version: str) -> Rung:
-        """The rung of a version; an empty one where nothing is recorded of it here."""
+        """The rung of a version; an empty one if the version has no record here."""
         return self.rungs.get(version) or Rung(self, version)
 
     @property
     def study(self) -> StudyInfo:
-        """The study's words."""
+        """The study's texts."""
         return self.family.study
 
     @property
     def tunings(self) -> dict[Path, Tuning]:
-        """Those that have a winner on this problem."""
+        """The tunings that have a winner on this problem."""
         return {
             path: tuning
             for path, tuning in self.family.tunings.items()
@@ -299,7 +299,7 @@ class Ladder:
 
     @cached_property
     def order(self) -> list[Rung]:
-        """v0, v1, …, then the baselines; the study's order where it is known."""
+        """v0, v1, …, then the baselines; the study's order if it is known."""
         known = {version: index for index, version in enumerate(self.study.versions)}
 
         def key(rung: Rung) -> tuple[object, ...]:
@@ -316,12 +316,12 @@ class Ladder:
 
     @cached_property
     def compared_with(self) -> set[str]:
-        """The baselines that recorded times were taken beside."""
+        """The baselines that were timed together with recorded times."""
         return {rung.timing.baseline for rung in self.rungs.values() if rung.timing}
 
     @cached_property
     def baseline(self) -> Rung | None:
-        """The library to beat, if it is recorded here: what most times were taken beside."""
+        """The library to beat, if it is recorded here: the baseline of most times."""
         found = [rung for rung in self.order if rung.is_baseline]
         beside = Tally(rung.timing.baseline for rung in self.rungs.values() if rung.timing)
         return max(found, key=lambda rung: beside[rung.id], default=None)
@@ -336,7 +336,7 @@ class Ladder:
 
     @cached_property
     def device_name(self) -> str:
-        """The device as it calls itself."""
+        """The name that the device reports."""
         for rung in self.order:
             if rung.timing:
                 return rung.timing.device.name
@@ -367,12 +367,12 @@ class Ladder:
     def path(self) -> list[tuple[Rung, list[Rung]]]:
         """The versions that the fastest one was made from, step by step, and itself.
 
-        Beside each stands what else was tried from it; what came from none of them, and
-        baselines, come last. A version on the way need not be recorded here.
+        Each has the other versions that were tried from it; versions from none of them, and
+        baselines, come last. A version on the path need not be recorded here.
         """
         rungs = [rung for rung in self.order if not rung.is_baseline]
         above = {new.id: old.id for old, new in pairwise(rungs)}
-        last = len(rungs)  # where none is timed, the last one stands for the fastest
+        last = len(rungs)  # if none is timed, the last one counts as the fastest
         fastest = min(
             rungs,
             key=lambda rung: (
@@ -407,12 +407,12 @@ class Ladder:
         ]
 
     def along(self, rung: Rung) -> list[Rung]:
-        """The path, with a version that was tried beside it where it left it."""
+        """The path, with a version that was tried beside it after its parent."""
         return [each for on, tried in self.path for each in (on, *tried) if each in (on, rung)]
 
     @cached_property
     def steps(self) -> list[tuple[str, str, str]]:
-        """(parent, version, engine) of every step that both sides were profiled for."""
+        """(parent, version, engine) of every step with profiles of both sides."""
         return [
             (parent.id, rung.id, engine)
             for rung in self.order
@@ -428,7 +428,7 @@ class Ladder:
         return [engine for engine in ENGINES if all(engine in side for side in sides)]
 
     def step(self, old: str, new: str, engine: str) -> Step:
-        """One step, compared once for all pages that speak of it."""
+        """One step, compared once for all pages that show it."""
         from workbench.analysis.story import Step  # comparing loads more than planning pages needs
 
         key = (old, new, engine)
@@ -458,10 +458,10 @@ def find_ladders(
     damaged: list[DataError] | None = None,
     without: Container[Path] = (),
 ) -> list[Ladder]:
-    """The ladders that have anything recorded, in natural order; no studies: all.
+    """The ladders with any record, in natural order; no studies: all.
 
-    `info` gives a study's words; None: they are read where they are wanted. `damaged` takes the
-    errors of files that cannot be read; None: they are raised. Files of `without` are passed over.
+    `info` gives a study's texts; None: they are read when needed. `damaged` receives the errors of
+    files that cannot be read; None: they are raised. Files in `without` are skipped.
     """
     info = info or cache(partial(StudyInfo, project))
     families: dict[tuple[str, str], Family] = {}
@@ -493,9 +493,9 @@ def find_ladders(
 
 
 def recorded_seed(store: Store, study: str) -> int | None:
-    """The seed of a study's newest recorded profile, on whatever device; None: none has one.
+    """The seed of a study's newest recorded profile, on any device; None: none has one.
 
-    What is profiled next gets the same inputs, so that a diff shows the code's change alone.
+    The next profile gets the same inputs, so that a diff shows only the code's change.
     """
     summaries = Summaries(str(store.root), study, "profiles")  # a list's has times as well
     found: list[tuple[str, int]] = []
@@ -503,7 +503,7 @@ def recorded_seed(store: Store, study: str) -> int | None:
         try:
             summary = summaries.of(entry.path)
         except (DataError, MissingError):
-            continue  # another command says so; it has no seed to give
+            continue  # another command reports it; it has no seed
         if summary.seed is not None:
             found.append((summary.captured, summary.seed))
     summaries.keep()
@@ -511,7 +511,7 @@ def recorded_seed(store: Store, study: str) -> int | None:
 
 
 def damaged_files(paths: Iterable[Path]) -> dict[Path, DataError]:
-    """Those of recorded files that are there and cannot be read, and why; all are read for it."""
+    """The recorded files that exist but cannot be read, and why; all are read for it."""
     found: dict[Path, DataError] = {}
     for path in paths:
         try:

@@ -21,11 +21,11 @@ class StudyList:
 
     Attributes:
         study: The study.
-        ladders: All that is recorded of it.
-        recorded: The problems that anything is recorded on, in the study's order.
+        ladders: All of its records.
+        recorded: The problems with any record, in the study's order.
         shown: The ladder that tables show; it may be empty.
-        device: What that ladder's device calls itself; "" where nothing is recorded.
-        remarks: What is to be said of the study: why it may not hold, what is left out.
+        device: The name of that ladder's device; "" if nothing is recorded.
+        remarks: Remarks on the study: why it may be out of date, what is left out.
         tuned: A line on each winner of its tunings.
         part: The versions that a table shows.
     """
@@ -41,12 +41,12 @@ class StudyList:
 
     @property
     def problem(self) -> str:
-        """The problem of the ladder that tables show; "" where nothing is recorded."""
+        """The problem of the ladder that tables show; "" if nothing is recorded."""
         return self.shown.problem if self.device else ""
 
     @cached_property
     def rungs(self) -> list[Rung]:
-        """The study's versions on the ladder that is shown, recorded there or not."""
+        """The study's versions on the shown ladder, recorded there or not."""
         return [self.shown.rung(version) for version in self.study.versions]
 
     def profiles(self, version: str) -> list[RecordedProfile]:
@@ -71,8 +71,8 @@ def study_list(
     """Records of a study.
 
     `problem` and `device` are those to show; None: the first problem with a record, the project's
-    device or that of the newest profile. `damaged` takes the errors of files that cannot be read.
-    Raises UsageError: no such problem, or no record on the device.
+    device or that of the newest profile. `damaged` receives the errors of files that cannot be
+    read. Raises UsageError: no such problem, or no record on the device.
     """
     name = study.name
 
@@ -88,7 +88,7 @@ def study_list(
         ladder.family.summaries = summaries
     wish = device if device is not None else project.default_device
     meant = [ladder for ladder in ladders if means_device(wish, ladder.device)]
-    # With a known device, records of others need not be read to find the newest.
+    # If the device is known, records of others need not be read to find the newest.
     devices = _devices(study, meant or ladders)
     summaries.keep()
     if device is not None and not meant:
@@ -108,7 +108,7 @@ def study_list(
 
 
 def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
-    """Problems of a device that anything is recorded on, in their order; lost ones come last."""
+    """Problems with any record on a device, in their order; removed ones come last."""
     names = {
         ladder.problem
         for ladder in ladders
@@ -121,7 +121,7 @@ def _problems(study: Study, ladders: list[Ladder]) -> list[str]:
 def _devices(study: Study, ladders: list[Ladder]) -> dict[str, str]:
     """Recorded devices (name -> slug), the one with the newest profile first.
 
-    Hardware stands before the emulator, as for `show`: a laptop's first emulated
+    Hardware comes before the emulator, as for `show`: a laptop's first emulated
     profile must not hide the ladder's times.
     """
     newest: dict[str, tuple[bool, str]] = {}

@@ -1,6 +1,6 @@
 """Summaries of one recorded profile or time for a list, so that it need not hold them.
 
-A list needs a few hundred bytes of a profile that is decoded from half a megabyte. Summaries
+A list needs a few hundred bytes from a profile that is decoded from half a megabyte. Summaries
 are kept per user by the profile's content.
 """
 
@@ -23,9 +23,9 @@ COUNTED = {
     "shared_wavefronts": (N_("wavefronts"), "memory_l1_wavefronts_shared"),
 }
 
-#: Raised with every change of what `Summary.of` gives for the same file.
+#: Raised whenever `Summary.of` gives a different result for the same file.
 EDITION = 2
-#: Oldest entries are dropped beyond this many bytes; one of 10,000 profiles has three million.
+#: Oldest entries are dropped beyond this many bytes; one for 10,000 profiles has three million.
 _LIMIT = 64 << 20
 
 
@@ -35,8 +35,8 @@ class Summary(Record, frozen=True):
     A time has an empty `engine`, and only the device and date of its measurement.
 
     `duration` is its launches' time under the profiler, in seconds; None: not known.
-    `counts` are the emulator's counts instead, by the names of `COUNTED`; `seed` is that of
-    its inputs, where it was verified.
+    `counts` are the emulator's counts instead, by the names of `COUNTED`; `seed` is that of its
+    inputs, if it was verified.
     """
 
     engine: str
@@ -49,7 +49,7 @@ class Summary(Record, frozen=True):
 
     @classmethod
     def of(cls, profile: Profile) -> Summary:
-        """Of a profile that was read."""
+        """The summary of a profile that was read."""
         from workbench.analysis.aggregate import kernel_seconds, metric_sum  # slow to load
 
         counts: dict[str, float] = {}
@@ -73,8 +73,8 @@ class Summaries:
     """The summaries of profiles and times that are listed together, so that one entry holds them.
 
     Args:
-        *shelf: What tells this entry from others: the folder and the study. Empty: every
-            profile is decoded, and nothing is kept.
+        *shelf: The key of this entry: the folder and the study. Empty: every profile is decoded,
+            and nothing is kept.
     """
 
     def __init__(self, *shelf: str) -> None:
@@ -98,14 +98,14 @@ class Summaries:
         return self._kept.of(data, summary).device
 
     def keep(self) -> None:
-        """Keep what was asked for since, for the next list, if it was not all known."""
+        """Keep the summaries that were read since, for the next list, if any is new."""
         self._kept.keep()
 
 
 class RecordedProfile(Summary, frozen=True, kw_only=True):
     """A list's fields of one recorded profile.
 
-    `problem` is its name as the path has it; `stale`: the source was edited after the capture.
+    `problem` is its name in the path; `stale`: the source was edited after the capture.
     """
 
     problem: str
@@ -113,7 +113,7 @@ class RecordedProfile(Summary, frozen=True, kw_only=True):
 
 
 class RecordedTime(Record, frozen=True):
-    """A version's time, in seconds; `profiled`: seen by the profiler, not outside of it."""
+    """A version's time, in seconds; `profiled`: measured by the profiler, not outside it."""
 
     time: Estimate
     stale: bool = False

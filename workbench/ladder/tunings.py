@@ -1,15 +1,15 @@
-"""A tuning as it is kept: every trial of a version's space, what became of it, and the winners.
+"""A tuning on disk: every trial of a version's space, its fate, and the winners.
 
 Layout below the root (``profiles/`` of a project)::
 
     <device>/<study>/tuned/<version>/<engine>.jsonl
     <device>/<study>/tuned/<version>/<values>/      profiles of a winner or a runner-up
 
-A file is lines of JSON that are only ever added to: what a run began with (`TuningBegun`), a
-`Trial` each as it ends, and how the run ended (`TuningEnded`). So whatever kills the program costs
-what was under way and nothing else; a last line that was cut off is told (`Tuning.torn`), passed
-over and removed by the next one who writes. A run that goes on adds a `TuningBegun` of its own; one
-of other sources or another space begins the file anew.
+A file is lines of JSON that are only ever added to: the start of a run (`TuningBegun`), each
+`Trial` as it ends, and the end of the run (`TuningEnded`). So if the program is killed, only
+running trials are lost; a last line that was cut off is reported (`Tuning.torn`), skipped, and
+removed by the next writer. A run that continues adds a `TuningBegun` of its own; one with other
+sources or another space starts a new file.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from workbench.store import TUNED, Store, component
 from workbench.study.frontmatter import define_text
 from workbench.units import factor, several
 
-#: A parameter's value: of a define, or a block's shape as ``32x8``.
+#: A parameter's value: that of a define, or a block's shape as ``32x8``.
 Value = int | float | str | bool
 Values = dict[str, Value]
-#: The fate of a trial. ``dropped``: slower than the best for certain, and so not timed to the
-#: end. ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
+#: The fate of a trial. ``dropped``: certainly slower than the best, and so not timed to the end.
+#: ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
 #: `Trial.why`.
 Fate = Literal[
     "timed",
@@ -57,18 +57,18 @@ FATES: tuple[Fate, ...] = (
     N_("does not fit"), N_("not compiled"), N_("wrong"), N_("hung"), N_("failed"),
 )  # fmt: skip
 TuningEngine = Literal["gpu", "emulator"]
-#: The reason why a run ended: all of the space was tried, no better found, its time was over, ….
+#: The reason why a run ended: all of the space tried, nothing better found, time used up, ….
 Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
 _LOCK_S = 1.0
-#: Counts of a unit -> the fact that says how long it takes for them at its peak (s).
+#: Counts of a unit -> the fact with the seconds that it needs for them at its peak.
 BUSY = {
     "shared_wavefronts": "shared_memory_s",
     "instructions": "issue_slots_s",
     "atomics": "atomics_s",
 }
-#: Names of choices, behind the version's name, that fit into a file's name.
+#: Names of choices, after the version's name, that fit into a file's name.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
 
@@ -77,14 +77,14 @@ class Trial(Record, frozen=True):
 
     `registers` (a thread's) and `shared` (bytes a block, static and dynamic) are the largest of
     the launches, `occupancy` (0-1) is the theoretical one of the launch with the least. `bound_s`
-    is a bound below the time, from counts of the emulator and the chip's peaks; `estimate` is
-    what trials were ordered by: such bounds of all units together, lengthened where SMs are left
-    without work or have few warps. `samples_s` are times in seconds, in the order in which they
-    were taken; `low_s` and `high_s` are the ends of the 95% interval of their median, `median_s`.
-    `gpu_s` are the seconds of a GPU that it took, start and check included. What is not known is
-    None. `facts` are what else the compiler and the emulator say of the launch that takes longest:
-    counters by their id, ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; what
-    they do not say is not there. `verified` are problems on which its result is right.
+    is a lower bound of the time, from counts of the emulator and the chip's peaks; trials are
+    ordered by `estimate`: such bounds of all units together, lengthened if SMs have no work or few
+    warps. `samples_s` are times in seconds, in the order in which they were taken; `low_s` and
+    `high_s` are the ends of the 95% interval of their median, `median_s`. `gpu_s` are the seconds
+    of a GPU that it took, start and check included. Unknown values are None. `facts` are further
+    facts from the compiler and the emulator about the longest launch: counters by their id,
+    ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; unknown ones are left out.
+    `verified` are problems on which its result is right.
     """
 
     values: Values
@@ -130,7 +130,7 @@ class TuningBegun(Record, frozen=True):
     schema_version: int = SCHEMA
 
     def goes_on(self, earlier: TuningBegun) -> bool:
-        """True if trials of an earlier run are of the same sources and the same space."""
+        """True if an earlier run had the same sources and the same space."""
         return all(
             getattr(self, name) == getattr(earlier, name)
             for name in ("source_hash", "parameters", "requires", "default")
@@ -149,17 +149,17 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
     """A version's tuning: all runs of the same sources and space, taken together.
 
     Attributes:
-        source_hash: Of the version as it was.
-        gpu: Slug of the device; of the emulator, that of the chip that bounds are of.
-        engine: What ran the trials.
+        source_hash: The hash of the version's sources then.
+        gpu: Slug of the device; for the emulator, that of the chip that the bounds are for.
+        engine: The engine that ran the trials.
         default: The values that the version has without tuning.
         strategy: How choices were made: ``all``, in the order of the estimate, or a search's name.
-        seed: Of the inputs and of the search.
-        budget_s: What the last run was given, in seconds.
+        seed: The seed of the inputs and of the search.
+        budget_s: The budget of the last run, in seconds.
         gpu_s: GPU seconds of all runs; None: none was used.
-        started: When the first run began (ISO 8601).
-        stopped: When the last one ended; empty: it was killed, or is at work.
-        ended: Why; see `Reason`.
+        started: The start of the first run (ISO 8601).
+        stopped: The end of the last run; empty: it was killed, or is still running.
+        ended: The reason for its end; see `Reason`.
         trials: In the order in which they ended, each once.
         torn: The last line was cut off.
     """
@@ -175,7 +175,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return tuple(each for each in self.trials if each.problem == problem)
 
     def ranked(self, problem: str) -> tuple[Trial, ...]:
-        """The timed trials on a problem, from the fastest on; of the emulator by the estimate."""
+        """The timed trials on a problem, the fastest first; for the emulator, by the estimate."""
         return ranked(self.of(problem))
 
     def default_trial(self, problem: str) -> Trial | None:
@@ -184,7 +184,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return next((each for each in self.trials if each.key == key), None)
 
     def runner_up(self, problem: str) -> Trial | None:
-        """The next best on a problem: timed to the end, or else the fastest that was dropped."""
+        """The second best on a problem: timed to the end, or else the fastest that was dropped."""
         if rest := self.ranked(problem)[1:]:
             return rest[0]
         dropped = [each for each in self.of(problem) if each.median_s]
@@ -195,9 +195,9 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         return choice_name(self.version, self.parameters, values)
 
     def sides(self, store: Store, problem: str) -> list[tuple[Trial, Path]]:
-        """A problem's winner and runner-up, each with where its profile is (to be) kept.
+        """A problem's winner and runner-up, each with the (future) path of its profile.
 
-        None where there are not both: there is nothing to compare.
+        Empty unless there are both: otherwise there is nothing to compare.
         """
         both = self.winners.get(problem), self.runner_up(problem)
         engine: EngineName = "ncu" if self.engine == "gpu" else "emulator"
@@ -213,7 +213,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 
     @property
     def winners(self) -> dict[str, Trial]:
-        """Problem -> its best trial; a problem without any is not there."""
+        """Problem -> its best trial; a problem without any is left out."""
         found = {problem: self.ranked(problem) for problem in self.problems}
         return {problem: ranked[0] for problem, ranked in found.items() if ranked}
 
@@ -248,7 +248,7 @@ def shown_values(values: Values) -> str:
 
 
 def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
-    """The name of a choice of a version's values, short and fit for a file: ``v3@32-4``."""
+    """The name of a choice of a version's values, short and valid in a file name: ``v3@32-4``."""
     shown = "-".join(define_text(values[name]) for name in parameters)
     if not _PLAIN.match(shown):
         shown = f"{zlib.crc32(key_of(values).encode()):08x}"
@@ -256,7 +256,7 @@ def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
 
 
 def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
-    """Trials of these fates (of what may win, for want of any), the best first."""
+    """Trials of these fates (without any: of those that may win), the best first."""
 
     def rank(trial: Trial) -> tuple[float, float, str]:
         return trial.median_s or math.inf, trial.estimate or math.inf, key_of(trial.values)
@@ -287,15 +287,15 @@ def _folder(device: str, study: str, version: str) -> str:
 
 
 class TuningLog:
-    """Adds to a tuning's file while its lock is held; see `writing`."""
+    """Appends to a tuning's file while its lock is held; see `writing`."""
 
     def __init__(self, root: Path, name: str) -> None:
         self._root, self._name = root, name
 
     def add(self, line: Trial | TuningEnded) -> None:
-        """Keep a trial, or how the run ended; it is on the disk when this returns.
+        """Keep a trial, or the end of the run; it is on the disk when this returns.
 
-        Raises MissingError: no space, no permission. What was kept before is as it was.
+        Raises MissingError: no space, no permission. Earlier lines are unchanged.
         """
         made = _TuningLine(trial=line) if isinstance(line, Trial) else _TuningLine(ended=line)
         append_file(self._root, self._name, _encoded(made))
@@ -305,15 +305,15 @@ class TuningLog:
 def writing(
     root: Path, begun: TuningBegun, *, anew: bool = False
 ) -> Iterator[tuple[TuningLog, Tuning]]:
-    """Begin a run, or go on with one of the same sources and space, and keep what comes of it.
+    """Begin a run, or continue one with the same sources and space, and keep its results.
 
     Args:
         root: The store's folder.
-        begun: What the run begins with.
-        anew: Begin the file anew, whatever is in it.
+        begun: The start of the run.
+        anew: Start a new file, whatever the old one holds.
 
     Yields:
-        What adds to the file, and the tuning so far: with its trials, where there are any.
+        The log to append to, and the tuning so far with its trials, if there are any.
 
     Raises:
         BusyError: the same version is being tuned by another process.
@@ -337,9 +337,9 @@ def writing(
 
 
 def forget_profiles(root: Path, begun: TuningBegun, but: Collection[Path] = ()) -> None:
-    """Remove the profiles that are kept beside a tuning, and raw reports, but those at `but`.
+    """Remove the profiles and raw reports that are kept beside a tuning, except those at `but`.
 
-    Raises DataError: a link stands on the way.
+    Raises DataError: a path contains a link.
     """
     keep = {path.with_name(path.name.partition(".")[0]) for path in but}
     for path in (root / _folder(begun.gpu, begun.study, begun.version)).glob("*/*.zst"):
@@ -351,7 +351,7 @@ def load(path: Path) -> Tuning:
     """Read a tuning.
 
     Raises:
-        MissingError: there is none, or it may not be read.
+        MissingError: there is no file, or it may not be read.
         DataError: the file is damaged (but for its last line), foreign, or of a newer workbench.
     """
     lines, torn = _lines(path)
@@ -369,7 +369,7 @@ def find(root: Path, study: str, version: str | None = None) -> list[Path]:
 
 
 def files(root: Path, study: str) -> list[Path]:
-    """The tunings of a study, and what is recorded of its choices."""
+    """The tunings of a study, and the records of its choices."""
     below = (folder.rglob("*") for folder in root.glob(f"*/{component(study, 'study')}/{TUNED}"))
     return sorted(
         path for found in below for path in found if path.name.endswith((".jsonl", ".json.zst"))
@@ -416,7 +416,7 @@ def _damaged(path: Path, why: str) -> DataError:
 def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
     begun = [line.begun for line in lines if line.begun is not None]
     trials: dict[tuple[str, str], Trial] = {}
-    unkept, spent = 0.0, 0.0  # GPU seconds of a run that has not ended, and of those that have
+    unkept, spent = 0.0, 0.0  # GPU seconds of a run that has not ended, and of the finished runs
     used = False
     end: TuningEnded | None = None
     for line in lines:
@@ -461,8 +461,8 @@ def tuned_lines(
 ) -> tuple[str, ...]:
     """A line for each winner of a study's tunings, or of those of one version.
 
-    `hash_of` gives the hash of a version's sources as they are now; `damaged` takes the errors of
-    files that cannot be read.
+    `hash_of` gives the hash of a version's current sources; `damaged` receives the errors of files
+    that cannot be read.
     """
     found: list[str] = []
     for path in find(store.root, study, version):

@@ -1,5 +1,5 @@
 """Reading Nsight Compute reports into `workbench.model.Profile`.
 
-`container` checks the file's own structure (what the native reader does not do),
-`extract` runs the native reader in a child process, `read` puts both together.
+`container` checks the file's own structure (the native reader does not),
+`extract` runs the native reader in a child process, and `read` uses both.
 """

@@ -1,7 +1,7 @@
-"""A foreign report as the profile of a version: what fits, what does not, said plainly.
+"""A foreign report as the profile of a version, with a notice of each mismatch.
 
-Whether it speaks of this version's code is judged by the source text inside it, and whether it
-ran this problem by its launches; every difference becomes a notice that stays with the profile.
+The source text inside the report shows whether it is of this version's code, and its launches show
+whether it ran this problem. Every difference becomes a notice in the profile.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def adopt(
     """The report's profile, filed under `version` and `problem`.
 
     Sources and their hash are those of the version as it is now. `expected` are its launches on
-    that problem; empty where they are unknown. Returns the profile with study, version, problem,
+    that problem; empty if they are unknown. Returns the profile with study, version, problem,
     source paths of the project where the text is the same, and notices. `source_hash` is the
-    version's where the report's source is the version's code, another one (so that the profile
-    counts as stale) where it differs, and empty where the report holds no source.
+    version's if the report's source is the version's code, a different one (so that the profile
+    counts as stale) if it differs, and empty if the report holds no source.
     """
     profile = _renumbered(profile, version, sources)
     matched, own_hash, notices = _match(profile.sources, version, sources, source_hash)
@@ -52,7 +52,7 @@ def adopt(
 
 
 def _renumbered(profile: Profile, version: Version, sources: Sequence[SourceFile]) -> Profile:
-    """The profile with the lines of the version's file, where that has its code further down."""
+    """The profile with the lines of the version's file, if its code is further down there."""
     ours = next((each for each in sources if each.path == version.path), None)
     if ours is None or version.image:
         return profile
@@ -71,7 +71,7 @@ def _renumbered(profile: Profile, version: Version, sources: Sequence[SourceFile
 
 
 def _first(text: str, code: Sequence[str]) -> int:
-    """The line, from 0, at which the code begins that a text ends with."""
+    """The line (from 0) at which the code at the end of a text begins."""
     return len(text.replace("\r\n", "\n").rstrip("\n").split("\n")) - len(code)
 
 
@@ -105,7 +105,7 @@ def _match(
         for theirs in texts:
             if _lines(theirs.text or "") == _lines(ours.text or ""):
                 renamed.setdefault(theirs.path, ours)
-    # A path of the project stands for the project's text: another file must not take it.
+    # A path in the project means the project's text: another file must not take it.
     taken = {ours.path for ours in renamed.values()}
     out = tuple(
         msgspec.structs.replace(source, path=renamed[source.path].path)
@@ -139,7 +139,7 @@ def _launch_notices(
     if not expected:
         return []
     out = []
-    # A report has the function's name, a version may name an instance of a template.
+    # A report has the function's name, but a version may name an instance of a template.
     ours = {own_name(launch.kernel): launch for launch in expected}
     theirs = [launch for launch in launches if own_name(launch.kernel) in ours]
     if not theirs:

@@ -26,7 +26,7 @@ from workbench.processes.starting import own_module
 #: The module that the child process runs, with the report and the output file as arguments.
 _CHILD = "workbench.ncurep.extract"
 _STANDBY = "--standby"
-#: Instead: it takes reports from standard input until that ends, and writes this line for each.
+#: Instead of both: reports come from standard input, and this line answers each.
 ORDERS, DONE = "--orders", b"the report is read"
 #: Its exit code where NVIDIA's reader cannot be imported (`extract.NO_READER`).
 _NO_READER = 77
@@ -60,8 +60,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 class Standby:
     """A child that is ready to read one report. Use as a context manager.
 
-    It is a matter of speed alone: whatever goes wrong with it, `extract` falls back to
-    a child of its own.
+    It only saves time: if anything goes wrong with it, `extract` falls back to a child of its own.
     """
 
     def __init__(self) -> None:
@@ -99,10 +98,10 @@ class Standby:
 
 
 class Readers:
-    """Children that read one report after the other. Use as a context manager.
+    """Children that read one report after another. Use as a context manager.
 
-    Threads may share them: each has a child of its own while it waits for a report. The half
-    second that a child takes to start is a third of what a part of a large report takes.
+    Threads may share them: each has a child of its own while it waits for a report. The half second
+    that a child takes to start is a third of the time for a part of a large report.
     """
 
     def __init__(self) -> None:
@@ -127,7 +126,7 @@ class Readers:
 
 
 class _Child:
-    """A child that reads one report after the other, and says of each when it is done."""
+    """A child that reads one report after another, and says when each is done."""
 
     def __init__(self) -> None:
         # Its stderr is read when it has ended; a pipe would fill up before.
@@ -147,7 +146,7 @@ class _Child:
         limit = threading.Timer(timeout_s, stop)
         limit.start()
         try:
-            with contextlib.suppress(OSError):  # it has ended, and `_check` tells why
+            with contextlib.suppress(OSError):  # it has ended, and `_check` says why
                 child.stdin.write(_order(report, output))
                 child.stdin.flush()
             if any(line.rstrip() == DONE for line in child.stdout):

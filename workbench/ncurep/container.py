@@ -4,7 +4,7 @@ NVIDIA's reader takes anything: an empty file, garbage and a folder all load as 
 report with no ranges, and a file that was cut short loads as one with fewer
 kernels. So the file is checked here before the reader sees it.
 
-What is known of the format (NVIDIA documents a file header followed by blocks of
+Known facts about the format (NVIDIA documents a file header followed by blocks of
 header and payload, and ships the protobuf definitions with Nsight Compute)::
 
     "NVR\0"  u32 size  FileHeader                        once
@@ -14,15 +14,15 @@ A block's payload holds its sources (cubins) first, then its results (kernels). 
 writes block by block: an opening record, the first kernel's source and result, the
 session records (device, versions, machine, command line), then the other kernels.
 There is no end marker and no count, so that a file cut exactly between two blocks
-is well-formed. It is still told from a whole one by what must follow and does not:
+is well-formed. It still differs from a whole one by records that must follow and are missing:
 
 - a first result without session records, or session records that stop before the
   machine's: surely cut, an error;
-- a source without a result behind it, a missing last session record: perhaps cut, a
+- a source that no result follows, a missing last session record: perhaps cut, a
   doubt (`Container.doubts`).
 
-Beyond that the bytes are those of a report with fewer kernels. Functions that were announced and
-have no result, or fewer results than ``--launch-count``, tell nothing: whole reports have them.
+Otherwise the bytes are those of a report with fewer kernels. Functions that were announced but have
+no result, or fewer results than ``--launch-count``, prove nothing: whole reports have them.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ PROCESS_NAME = 3
 SOURCE_FUNCTIONS, FUNCTIONS_ENTRY, FUNCTION_NAME = 9, 1, 1
 RESULT_MANGLED, RESULT_FUNCTION = 5, 6
 
-#: A section of machine code that ptxas writes for ``-G`` alone; ``-lineinfo`` has no such one.
+#: A section of machine code that ptxas writes only for ``-G``, not for ``-lineinfo``.
 DEBUG_SECTION = b".nv_debug_info_reg_sass"
 #: The session record that carries ncu's own version.
 _NCU = "Nsight Compute Target"
-#: Real reports are looked through in less than a second, those of ten thousand kernels too.
+#: Real reports, even those of ten thousand kernels, are scanned in less than a second.
 _TIMEOUT_S = 20.0
-#: Bytes in which a text says what it is.
+#: First bytes of a text, which say what it is.
 _HEAD = 4096
-#: Bytes of a file that are kept in memory behind where it is read.
+#: Bytes of a file that are kept in memory before the position that is read.
 _HELD = 16 << 20
 #: From this year on the command line is the last session record.
 _COMMAND_SINCE = 2022
 
 
 class Entries(Sequence[bytes]):
-    """Entries of a block, each copied from the file when it is asked for."""
+    """Entries of a block, each copied from the file on request."""
 
     def __init__(self, data: bytes | mmap.mmap, places: Sequence[slice]) -> None:
         self._data, self._places = data, places
@@ -118,7 +118,7 @@ class CaptureSession:
     """The session records of a report.
 
     Attributes:
-        created: Unix time of the capture in seconds; 0 where unknown.
+        created: Unix time of the capture in seconds; 0 if unknown.
         tools: ``Nsight Compute Target``, ``CUDA Version``, ``PerfWorks``,
             ``Display Driver Version`` -> version.
         command: The command line as ncu recorded it; empty in old or GUI-made reports.
@@ -132,7 +132,7 @@ class CaptureSession:
 
     @property
     def when(self) -> str:
-        """The time of the capture as records hold it; empty where it is unknown."""
+        """The time of the capture as records hold it; empty if it is unknown."""
         with contextlib.suppress(OverflowError, OSError, ValueError):
             if self.created:
                 return datetime.fromtimestamp(self.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -140,7 +140,7 @@ class CaptureSession:
 
     @property
     def ncu_version(self) -> str:
-        """Ncu's version without its build number: ``2025.3.1.0``; empty where unknown."""
+        """Ncu's version without its build number: ``2025.3.1.0``; empty if unknown."""
         return self.tools.get(_NCU, "").partition(" ")[0]
 
 
@@ -149,7 +149,7 @@ class Container:
     """The frame of a report file.
 
     Attributes:
-        size: Of the file, in bytes.
+        size: The size of the file, in bytes.
         blocks: The offsets of each block.
         results: Number of results (kernels, ranges, graphs) in the file.
         doubts: Signs that the file was cut between two blocks; empty for most.
@@ -174,7 +174,7 @@ def _damaged(path: Path, why: str) -> DataError:
 def read_container(path: Path, *, shown: Path | None = None) -> Container:
     """Check that `path` is a whole report and read its frame.
 
-    Messages name `shown`, where `path` is a temporary copy. Raises DataError: no report, or one
+    Messages name `shown`, where `path` is a temporary copy. Raises DataError: not a report, or one
     that was cut short or damaged; the message names the expected and the found size.
     """
     shown = shown or path
@@ -190,7 +190,7 @@ def read_container(path: Path, *, shown: Path | None = None) -> Container:
 
 
 def parse(data: bytes | mmap.mmap, path: Path) -> Container:
-    """As `read_container`, over bytes; `path` is for messages."""
+    """Like `read_container`, for bytes; `path` is for messages."""
     if not data:
         raise _damaged(path, "the file is empty (0 bytes)")
     start = data[: len(MAGIC)]
@@ -245,12 +245,12 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
 
 
 def _surely_cut(kinds: list[tuple[bool, bool, set[int]]]) -> str:
-    """Name the block that must follow the last one and is missing; "" where none is.
+    """Name the block that must follow the last one and is missing; "" if none is.
 
     `kinds` are, of each block: has sources, has results, session records in its header.
     """
     if not any(results for _, results, _ in kinds):
-        return ""  # "no profiled kernel" is the caller's word for it
+        return ""  # the caller reports "no profiled kernel"
     recorded = set().union(*(records for _, _, records in kinds))
     sources, results, session = kinds[-1]
     if results and SESSION_DEVICE not in recorded:
@@ -278,7 +278,7 @@ def _cut(path: Path, size: int, expected: int, where: str) -> DataError:
 
 
 def _sized(data: bytes | mmap.mmap, at: int, path: Path, where: str) -> slice:
-    """The place of the bytes behind a size word at `at`."""
+    """The place of the bytes that follow a size word at `at`."""
     start = at + SIZE.size
     if start > len(data):
         raise _cut(path, len(data), start, where)
@@ -289,7 +289,7 @@ def _sized(data: bytes | mmap.mmap, at: int, path: Path, where: str) -> slice:
 
 
 def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
-    """The blocks of a report, one after the other.
+    """The blocks of a report, one after another.
 
     Raises:
         DataError: the data ends inside a block.
@@ -322,7 +322,7 @@ def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
             at = places[-1].stop
             if at > end:
                 raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
-        # Behind them a block may hold entries of kinds that do not matter here.
+        # After them a block may hold entries of kinds that do not matter here.
         at = end
         entries: Sequence[bytes] = Entries(data, places) if places else ()
         yield FileBlock(start, end, header, entries[:sources], entries[sources:])

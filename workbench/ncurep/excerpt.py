@@ -1,9 +1,9 @@
 """Some launches of a report as a report of their own, so that a large one is read in parts.
 
 NVIDIA's reader loads a report as a whole, and needs some forty times its size. An excerpt holds
-every block's header (session records, and the names of metrics, which the first result brings)
-and every source (machine code), but of the results only those that are asked for. Blocks are read
-from the file one by one: any report takes the memory of its largest block.
+every block's header (session records, and the names of metrics, which come with the first result)
+and every source (machine code), but only the requested results. Blocks are read from the file one
+by one: any report takes the memory of its largest block.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from workbench.ncurep.wire import Field, WireError, fields, messages, text, vari
 
 #: Fields of a result: its grid and block, each x, y, z.
 _GRID, _BLOCK = 10, 11
-#: Of a block's header: the names of the metrics that its results bring, numbered over all blocks.
+#: Of a block's header: the names of the metrics that its results add, numbered across all blocks.
 METRIC_NAMES = 4
-#: Of a result: a metric, its number in that list and its value. ncu always has nanoseconds.
+#: Of a result: a metric, its number in that list and its value. ncu always stores nanoseconds.
 METRIC, _DURATION = 13, b"gpu__time_duration.sum"
 _DOUBLE = b"\x12\x09\x19"  # a message of nine bytes: field 3, of fixed 64 bits
 _VALUE = struct.Struct("<d")
-#: Bytes of results, and results, that an excerpt may hold before the next one begins.
+#: The most bytes of results in an excerpt, and the most results.
 PART, MOST = 8 << 20, 250
 
 
 class ListedResult(Record, frozen=True):
-    """The facts of a launch that a report gives without the native reader: enough to choose by."""
+    """The facts of a launch that a report gives without the native reader: enough to choose it."""
 
     symbol: str
     function: str
@@ -77,7 +77,7 @@ def _walk(data: mmap.mmap, path: Path) -> Iterator[ListedResult]:
 
 
 def _duration(result: bytes, mark: bytes) -> float | None:
-    """The value behind `mark`, if that begins a metric: 5,000 results are searched in a second."""
+    """The value after `mark`, if that begins a metric: 5,000 results are searched in a second."""
     at = result.find(mark) if mark else -1
     while at >= 2 and result[at - 2] != (METRIC << 3 | 2):
         at = result.find(mark, at + 1)
@@ -110,7 +110,7 @@ def _dim3(result: bytes, number: int) -> Dim3:
 def parts(results: Sequence[ListedResult], most: int = PART) -> Iterator[list[int]]:
     """The places of all results, each once, in parts of up to `MOST` and about `most` bytes.
 
-    A kernel's launches stand together.
+    A kernel's launches are together.
     """
     kernels: dict[str, list[int]] = {}
     for place, result in enumerate(results):
@@ -160,7 +160,7 @@ def packed(block: FileBlock, results: Sequence[bytes]) -> bytes:
 
 
 def encode(field: Field) -> bytes:
-    """One field on the wire. Numbers of fixed width, which no frame of ncu's has, become bytes."""
+    """One field on the wire. Fixed-width numbers, which ncu's frames lack, become bytes."""
     key, value = field
     if isinstance(value, int):
         return varint(key << 3) + varint(value)

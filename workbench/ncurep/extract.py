@@ -5,8 +5,8 @@ from standard input, again and again, and with ``--standby`` it warms the reader
 reader is native code that takes damaged files at their word: nothing but `workbench.ncurep.child`
 calls it, across a process border.
 
-What is there is read, what is not is named: `Profile.notices` for what a whole
-report lacks, `Launch.absent` for single metrics.
+What is missing is named: in `Profile.notices` if a whole report lacks it, in `Launch.absent` if it
+is a single metric.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from workbench.store import device_slug
 # A sampled metric has time stamps as correlation ids. ncu takes
 # its metrics in several passes over the kernel, each with a clock and a lead-in of its own; what
 # lies before and after the kernel is cut away here by the SMs' activity, so that all series start
-# with the kernel. Their names are those of ncu without what names the pass
+# with the kernel. Their names are ncu's without the prefix that names the pass
 # (``TPC.TriageCompute.`` or ``pmsampling:``).
 
 _SAMPLED = re.compile(r"^(?:\w+\.Triage\w*\.|pmsampling:)(?P<name>.+)$")
@@ -70,7 +70,7 @@ _STATE = "__warps_issue_stalled_"
 _ACTIVE = ("sm__", "smsp__", "l1tex__")
 #: Time stamps are nanoseconds since 1970; smaller values are not times.
 _EARLIEST = 10**15
-#: Samples that are kept; more are merged by their mean.
+#: The most samples to keep; more are merged into their means.
 _MOST = 256
 _NS = 1e-9
 
@@ -78,7 +78,7 @@ _Series = dict[int, float]  # time stamp -> value
 
 
 def read_timeline(action: Any) -> Timeline | None:
-    """The PM samples of an ``ncu_report.IAction``; None where the report holds none."""
+    """The PM samples of an ``ncu_report.IAction``; None if the report holds none."""
     # Metrics of one pass share their time stamps.
     passes: dict[tuple[int, ...], dict[str, _Series]] = defaultdict(dict)
     for raw, name in _sampled(tuple(action.metric_names())):
@@ -111,7 +111,7 @@ def read_timeline(action: Any) -> Timeline | None:
 # Launches of one kernel have the same metrics.
 @lru_cache(maxsize=64)
 def _sampled(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The metrics that are sampled over time: ncu's name, and without what names the pass."""
+    """The metrics that are sampled over time: ncu's name, and the name without the pass."""
     found = (_SAMPLED.match(raw) for raw in sorted(names))
     return tuple((match[0], clean(match["name"])) for match in found if match)
 
@@ -121,7 +121,7 @@ def _step(times: list[int]) -> int:
 
 
 def _samples(native: Any) -> _Series:
-    """Time stamp -> value, in order; empty where the ids are no times or a value is no number."""
+    """Time stamp -> value, in order; empty if an id is not a time or a value not a number."""
     if native is None or not native.has_correlation_ids():
         return {}
     ids, count = native.correlation_ids(), native.num_instances()
@@ -139,7 +139,7 @@ def _samples(native: Any) -> _Series:
 
 
 def _run(series: dict[str, _Series]) -> tuple[list[int], dict[str, _Series]] | None:
-    """The time stamps of a pass between which SMs were active; None where none was."""
+    """The time stamps of a pass between which SMs were active; None if none was active."""
     busy = {
         time
         for name, values in series.items()
@@ -155,10 +155,10 @@ def _run(series: dict[str, _Series]) -> tuple[list[int], dict[str, _Series]] | N
 
 
 def _to_the_end(times: list[int], series: dict[str, _Series], length: int) -> list[int]:
-    """The time stamps of a pass with those behind the last warp that was seen to wait.
+    """The time stamps of a pass, extended past the last warp that was seen to wait.
 
-    Units are busy until the kernel ends, but a pass of a few warp states may see none of them
-    long before: there its samples are zeros, up to where the longest pass ended.
+    Units are busy until the kernel ends, but a pass over a few warp states may stop seeing them
+    long before: from there to the end of the longest pass its samples are zeros.
     """
     if not all(_STATE in name for name in series):
         return times
@@ -271,7 +271,7 @@ def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) ->
     raw = clean(action.name() or "")
     kernel = kernel_name(raw) or f"{workload} {index}"
     signature = clean(action.name(action.NameBase_DEMANGLED) or "") or raw
-    # The reader crashes on the sources of what is not a kernel; a graph has none, and no code.
+    # The reader crashes on the sources of other workloads; a graph has neither sources nor code.
     if workload == "kernel":
         before, name = len(known), action.name(action.NameBase_MANGLED)
         fresh = all(name != function for function, _ in known)
@@ -298,13 +298,13 @@ def _launch(action: Any, index: int, sources: _Sources, known: FunctionCodes) ->
         timeline=_or_nothing(lambda: read_timeline(action)),
         rules=_or_nothing(lambda: _rules(action)) or (),
         nvtx=_or_nothing(lambda: _nvtx(action)) or (),
-        # Listed, but nothing was measured and nothing was even launched: ncu gave up before.
+        # Listed, but neither launched nor measured: ncu gave up before.
         profiled=measured or any(reason == "NaN" for reason in absent.values()),
     )
 
 
 def _or_nothing(call: Any) -> Any:
-    """A part that the reader cannot give is a part that is missing; the rest stays."""
+    """A part that the reader cannot give counts as missing; the rest stays."""
     try:
         return call()
     except Exception:
@@ -431,7 +431,7 @@ def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
 
 
 def _limit_memory(size: int) -> None:
-    """Keep a damaged length field from taking the machine's memory, and cores off the disk.
+    """Keep a damaged length field from taking the machine's memory, and core dumps off the disk.
 
     Whole reports took less than 150 MB plus 40 times their size; libraries do not count.
     """
@@ -439,17 +439,17 @@ def _limit_memory(size: int) -> None:
         import resource  # POSIX only
 
         limit = ByteLimit("reading a report", 512 * MIB + 64 * size).bytes
-        # The next report may be larger: only what holds now is lowered.
+        # The next report may be larger: only the soft limit is lowered.
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _warm_up() -> None:
-    """Let the reader do what it does once: load its tables and its disassembler.
+    """Let the reader do its one-time work: load its tables and its disassembler.
 
-    The bundled report is one launch on an H200 without all that this does not need.
-    Whatever goes wrong here will show, and be told, with the report itself.
+    The bundled report is one launch on an H200, without everything that the warm-up does not need.
+    An error here will recur, and be reported, with the report itself.
     """
     from workbench.store.codec import unpack
 
@@ -461,7 +461,7 @@ def _warm_up() -> None:
 
 
 def _order() -> list[str]:
-    """REPORT and OUTPUT from standard input; nothing where it was closed instead."""
+    """REPORT and OUTPUT from standard input; empty if it was closed instead."""
     line = sys.stdin.readline()
     return [str(word) for word in json.loads(line)] if line else []
 
@@ -487,7 +487,7 @@ def main(argv: list[str]) -> int:
 
 def _answer(report: str, output: str) -> None:
     _limit_memory(Path(report).stat().st_size)
-    # Millions of records that nothing refers back to: looking for circles took a fifth of the time.
+    # Millions of records without reference cycles: searching for cycles took a fifth of the time.
     gc.disable()
     Path(output).write_bytes(msgspec.json.encode(extract(report)))
     gc.collect()
@@ -497,5 +497,5 @@ if __name__ == "__main__":
     follow_parent()
     code = main(sys.argv[1:])
     sys.stderr.flush()
-    # The output is written: what Python and the reader would tidy up, the kernel does at once.
+    # The output is written: the kernel frees at once what Python and the reader would tidy up.
     os._exit(code)

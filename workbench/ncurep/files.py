@@ -2,8 +2,8 @@
 
 From 2025.4 on ncu may write ``.ncu-repz``: the same bytes as a ``.ncu-rep``, as one or several
 frames of zstd (so NVIDIA's reader takes them; it goes by the suffix). We keep raw reports as
-``.ncu-rep.zst``, which is the same thing. All are told here by their first bytes, so that a
-renamed file is read as well; its users get the plain bytes.
+``.ncu-rep.zst``, which is the same thing. The first bytes tell which it is, so that a renamed file
+is read as well; callers get the plain bytes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 def split_target(text: str) -> tuple[Path, str | None]:
     """``x.ncu-rep::softmax`` -> (path, ``softmax``); no kernel name: None.
 
-    The first ``::`` behind a report's suffix separates, since kernel names hold ``::``
-    themselves; a path that exists as it stands is taken whole.
+    The first ``::`` after a report's suffix separates, since kernel names hold ``::`` themselves;
+    if the whole text is an existing path, it is not split.
     """
     if "::" not in text or exists(Path(text)):
         return Path(text), None
@@ -59,7 +59,7 @@ def stem(name: str) -> str:
 
 
 def exported(path: Path) -> Path:
-    """The report that ncu wrote for ``--export path``: it may have put its own suffix on it."""
+    """The report that ncu wrote for ``--export path``: ncu may have added its own suffix."""
     return next((x for x in (path, path.with_name(path.name + "z")) if x.is_file()), path)
 
 
@@ -83,21 +83,21 @@ def holds_at_least(path: Path, size: int) -> bool:
             told = zstandard.frame_content_size(file.read(32))
         if told >= size:
             return True
-        # It need not say how much it holds, and others may follow the first frame.
+        # The first frame need not say how much it holds, and others may follow it.
         done = 0
         for piece in _pieces(path):
             done += len(piece)
             if done >= size:
                 return True
     except (OSError, ValueError, DataError, zstandard.ZstdError):
-        pass  # who reads it says what is wrong
+        pass  # whoever reads it reports the error
     return False
 
 
 def read_raw(path: Path) -> bytes:
-    """The bytes of a report, unpacked where it is compressed.
+    """The bytes of a report, unpacked if it is compressed.
 
-    Raises DataError: the file cannot be read or is too large, or the compressed one is damaged.
+    Raises DataError: the file cannot be read or is too large, or compressed data is damaged.
     """
     try:
         return b"".join(_pieces(path))
@@ -106,7 +106,7 @@ def read_raw(path: Path) -> bytes:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a report, none of them held longer than they are wanted."""
+    """The bytes of a report, in pieces that are not kept in memory."""
     packed = is_packed(path)
     data = read_regular(path, REPORT)
     if not packed:
@@ -123,8 +123,8 @@ def plain_report(path: Path) -> Iterator[Path]:
     """The report itself; a compressed one is unpacked into a temporary file.
 
     Raises:
-        DataError: the compressed one is damaged.
-        MissingError: there is no room for it.
+        DataError: the compressed file is damaged.
+        MissingError: there is no room for the unpacked file.
     """
     if path.is_dir() or not is_packed(path):
         yield path

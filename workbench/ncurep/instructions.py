@@ -2,8 +2,8 @@
 
 Runs in the child process only. A metric's correlation ids may be program counters,
 block sizes, opcodes, time stamps or link numbers; only the first kind makes a
-column. The reader answers for *some* text at almost any small number, so that a
-sure anchor is needed: the metrics which are per instruction by definition.
+column. The reader returns *some* text for almost any small number, so a sure anchor is needed: the
+metrics that are per instruction by definition.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from workbench.ncurep.values import (
     to_base,
 )
 
-#: Per instruction by definition, in ncu 2021 to 2026; they tell where the function lies.
+#: Per instruction by definition, in ncu 2021 to 2026; they show where the function lies.
 _ANCHORS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
 _ANCHOR_PREFIXES = ("smsp__pcsamp_", "memory_l1_", "memory_l2_")
-#: Codes (4: shared) and ratios. Values of a column are added up over lines, these must not be.
+#: Codes (4: shared) and ratios. Values of a column are added up over lines; these must not be.
 _NOT_ADDITIVE = ("memory_type", "memory_access_type", "memory_access_size_type")
 #: Device code lies far above this; block sizes, link masks and PM slots far below.
 _LOWEST_PC = 1 << 20
@@ -53,7 +53,7 @@ def _is_candidate(name: str) -> bool:
 
 
 def _instances(native: Any) -> Counts:
-    """The values by ascending correlation ids; none where these are not integers."""
+    """The values by ascending correlation ids; empty if these are not integers."""
     if native is None or not native.has_correlation_ids():
         return {}
     count = native.num_instances()
@@ -63,7 +63,7 @@ def _instances(native: Any) -> Counts:
     found: Counts = {}
     for pc, value in zip(instances(ids, count), instances(native, count), strict=True):
         if isinstance(value, (int, float)) and math.isfinite(value):
-            # The same PC twice: an instruction that was reported in parts.
+            # If a PC occurs twice, its instruction was reported in parts.
             found[pc] = found.get(pc, 0) + value
     return dict(sorted(found.items()))
 
@@ -89,7 +89,7 @@ def _columns(action: Any) -> dict[str, tuple[Counts, str]]:
             # One unreadable column must not lose the table; its scalar is named in `absent`.
             continue
     anchors = [name for name in found if name in _ANCHORS or name.startswith(_ANCHOR_PREFIXES)]
-    # Samples that fell outside of any code come under small ids.
+    # Samples outside any code have small ids.
     if any(max(found[name][0]) >= _LOWEST_PC for name in anchors):
         for name in anchors:
             counts, unit = found[name]
@@ -104,7 +104,7 @@ def _columns(action: Any) -> dict[str, tuple[Counts, str]]:
 
 
 def _sass(action: Any, pc: int) -> str | None:
-    """Disassembly at `pc`: None outside of the kernel, empty where there is none.
+    """Disassembly at `pc`: None outside the kernel, empty if the reader has none.
 
     Today's reader has no disassembler for chips before Turing and says ``???``.
     """
@@ -126,9 +126,9 @@ def _function_starts(action: Any) -> list[int]:
 def _all_pcs(action: Any, seen: set[int]) -> list[int]:
     """The counters' PCs, with the instructions between them that never ran.
 
-    Counters leave out what was not executed, or (before 2022) what counted nothing.
+    Counters leave out instructions that were not executed, or (before 2022) counted nothing.
     The gaps inside a function are filled where the reader knows an instruction at
-    every step; the padding behind a function's last instruction is left out.
+    every step; the padding after a function's last instruction is left out.
     """
     pcs = sorted(seen)
     stride = _STRIDE if all(not (pc - pcs[0]) % _STRIDE for pc in pcs) else _OLD_STRIDE
@@ -155,7 +155,7 @@ def _line(action: Any, pc: int) -> tuple[str, int]:
 
 
 def _integral(values: list[Number]) -> list[Number]:
-    """Counts that came as doubles (ncu before 2022) as the integers they are."""
+    """Counts that ncu before 2022 gave as doubles, as integers."""
     if all(isinstance(v, int) or v.is_integer() for v in values):
         return [int(v) for v in values]
     return values
@@ -165,7 +165,7 @@ def _integral(values: list[Number]) -> list[Number]:
 class FunctionCode:
     """The code of a function, which its launches share: everything but counters.
 
-    `pcs` are all instructions, `files` and `lines` where each comes from.
+    `pcs` are all instructions; `files` and `lines` say where each comes from.
     """
 
     pcs: tuple[int, ...]
@@ -185,8 +185,8 @@ class FunctionCode:
         return {pc: place for place, pc in enumerate(self.pcs)}
 
 
-#: Function and its instructions that counted something -> its code. The reader disassembles anew
-#: for every launch, which is a third of all its time where a report has thousands.
+#: Function and its instructions that counted something -> its code. The reader disassembles every
+#: launch again: a third of its time in a report of thousands.
 FunctionCodes = dict[tuple[str, frozenset[int]], FunctionCode]
 
 
@@ -212,7 +212,7 @@ def read_table(
     such a function may lie before the kernel's own first instruction.
 
     `source` gives the index in ``Profile.sources`` of a file named by line information, -1 for no
-    name. `known` is the code of functions that were read before, which this one's is added to.
+    name. `known` is the code of functions that were read before; this function's is added.
     """
     columns = _columns(action)
     seen = frozenset(chain.from_iterable(counts for counts, _ in columns.values()))

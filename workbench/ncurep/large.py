@@ -1,8 +1,8 @@
 """Large reports, read in parts: each in a child process of its own, in bounded memory and time.
 
 The native reader loads a report as a whole and grows with it; here it is handed excerpts of a
-few megabytes, two at a time. What many launches of one kernel have in common, the instructions
-and where they come from, is kept once.
+few megabytes, two at a time. What launches of one kernel share, the instructions and their source
+lines, is kept once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _AT_ONCE = 2
 
 #: Reads one report file of ours.
 ReadPart = Callable[[Path], Profile]
-#: Called with how many launches are read, and of how many.
+#: Called with the number of launches that are read and the number of all.
 Progress = Callable[[int, int], None]
-#: Chooses among the results of a report: their places.
+#: Returns the places of the chosen results of a report.
 Choose = Callable[[Sequence[ListedResult]], Iterable[int]]
 
 
@@ -38,8 +38,8 @@ def read_parts(
 ) -> Profile:
     """The profile of a report, put together from those of its parts.
 
-    `read` reads an excerpt and is called from several threads; `progress` is told after every part.
-    `choose`: which results are wanted; None: all of them. `Launch.index` counts all. Raises
+    `read` reads an excerpt and is called from several threads; `progress` is called after each
+    part. `choose` selects the wanted results; None: all of them. `Launch.index` counts all. Raises
     DataError: as `read` does; a part that fails fails the whole.
     """
     results = list_results(plain)
@@ -68,7 +68,7 @@ def read_parts(
                     done = sum(len(profile.launches) for profile in tuple(found.values()))
                     progress(done, len(wanted))
 
-    # A child of ours ends with the thread that started it, and another thread may use it by then.
+    # A child ends with the thread that started it, when another thread may still use it.
     over = threading.Barrier(_AT_ONCE)
 
     def work_until_all_end() -> None:
@@ -88,7 +88,7 @@ def read_parts(
 
 
 def read_some(plain: Path, places: Sequence[int], read: ReadPart) -> Profile:
-    """The profile of some results, which have the numbers that they have in the whole report."""
+    """The profile of some results, numbered as in the whole report."""
     with private_folder() as folder:
         part = Path(folder) / "part.ncu-rep"
         with part.open("wb") as file:
@@ -131,16 +131,16 @@ def joined(profiles: Sequence[Profile]) -> Profile:
 
 
 def _moved(launch: Launch, moves: Sequence[int], known: dict[Any, Any]) -> Launch:
-    """A launch whose instructions name the files by their places in the whole."""
+    """The launch, its instructions' file numbers changed to those of the whole report."""
     table = launch.instructions
     files = tuple(moves[file] if file >= 0 else file for file in table.file)
     return replace(launch, instructions=replace(table, file=known.setdefault(files, files)))
 
 
 def decoded(data: bytes, known: dict[Any, Any]) -> Profile:
-    """Decode a profile from JSON, launch by launch, so that they are small from the start.
+    """Decode a profile from JSON, launch by launch, so that shared parts are held only once.
 
-    `known` is what launches had in common so far; added to. Raises ValueError, KeyError: no
+    `known` holds the shared parts so far and is extended. Raises ValueError, KeyError: not a
     profile.
     """
     parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
@@ -152,7 +152,7 @@ def decoded(data: bytes, known: dict[Any, Any]) -> Profile:
 
 
 def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
-    """A launch whose content is that of the launches before, where it is equal."""
+    """The launch, with parts that are equal to those of earlier launches replaced by them."""
     table = launch.instructions
 
     def one(values: Any) -> Any:
@@ -172,7 +172,7 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
         columns=columns,
     )
     metrics = {
-        # To remember every number with a fraction would cost more than it saves.
+        # Remembering every number with a fraction would cost more than it saves.
         one(name): metric
         if isinstance(metric.value, float) and not metric.value.is_integer()
         else one((name, metric))[1]
@@ -182,10 +182,10 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
 
 
 def choice(name: str) -> Choose:
-    """The results that `workbench.ncurep.read.select_kernels` picks by `name`, and no more.
+    """A function that chooses the results that `read.select_kernels` picks by `name`.
 
-    Parts of names are looked for in the mangled name, where it would look in the signature. Raises
-    UsageError: when it is called: no launch matches.
+    It looks for parts of names in the mangled name, where that one would look in the signature.
+    The function raises UsageError: no launch matches.
     """
     head, mark, number = name.rpartition("#")
     numbered = bool(mark) and number.isascii() and number.isdigit()

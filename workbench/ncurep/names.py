@@ -1,9 +1,9 @@
 """Kernel names as their author wrote them.
 
-ncu demangles what a C++ compiler made. What Numba, CuTe DSL and older Tritons launch reaches a
-report under the name of the machine code, and so does everything where ncu's demangler gives up.
-Only the function's name is read here: its parameters stay in `Launch.signature`. The scheme
-is that of the Itanium C++ ABI (https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
+ncu demangles the names of C++ compilers. Kernels of Numba, CuTe DSL and older Tritons reach a
+report under the name of the machine code, as do all that ncu's demangler cannot read. Only the
+function's name is read here: its parameters stay in `Launch.signature`. The scheme is that of the
+Itanium C++ ABI (https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 _TAGS = re.compile(r"\[abi:[^\]]*\]")
 #: ``matmul$241``: the number that older Numbas give a function.
 _NUMBER = re.compile(r"\$\d+$")
-#: ``add_kernel_0d1d2de3c``: which arguments a Triton before 3.0 specialized, all of them in order.
+#: ``add_kernel_0d1d2de3c``: the arguments that Triton versions before 3.0 specialized, in order.
 _SPECIALISED = re.compile(r"_(0[cde]{0,2}(?:\d+[cde]{0,2})+)$")
-#: ``kernel_cutlass_NAME_TYPES``: CuTe DSL joins a function and the types of its arguments; of a
-#: method the first is ``<module.Class object at …>`` without what no identifier may hold.
+#: ``kernel_cutlass_NAME_TYPES``: CuTe DSL joins a function and the types of its arguments; for a
+#: method the first is ``<module.Class object at …>``, less what identifiers may not hold.
 _CUTE = re.compile(
     r"kernel_cutlass_(?P<name>\w+?)_(?:"
     r"(?:__main__|[a-z\d_]*)(?P<type>[A-Z]\w*?)_object_at_"
@@ -32,8 +32,8 @@ _OPENING = "NIJXLF"
 def kernel_name(raw: str) -> str:
     """The name in the source, without namespaces, parameters and specialisation.
 
-    ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; a name that is not mangled
-    comes back without the marks of Numba, Triton and CuTe DSL (``Class.method`` of a method).
+    ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; a name that is not mangled is
+    returned without the marks of Numba, Triton and CuTe DSL (a method as ``Class.method``).
     """
     if cute := _CUTE.match(raw):
         return f"{cute['type']}.{cute['name']}" if cute["type"] else cute["name"]
@@ -43,7 +43,7 @@ def kernel_name(raw: str) -> str:
 
 
 def _unspecialized(name: str) -> str:
-    """Without Triton's suffix: argument by argument, counted from 0, at least one marked."""
+    """The name without Triton's suffix: arguments from 0, at least one of them marked."""
     found = _SPECIALISED.search(name)
     if found is None or not any(letter in found[1] for letter in "cde"):
         return name
@@ -57,7 +57,7 @@ def _unspecialized(name: str) -> str:
 
 
 def _identifiers(raw: str) -> list[str]:
-    """A mangled function's names from the outermost namespace to its own; [] for other text."""
+    """A mangled function's namespaces, outermost first, and its own name; [] for other text."""
     if not raw.startswith("_Z"):
         return []
     at = 2 + raw[2:].startswith("L")
@@ -78,7 +78,7 @@ def _identifiers(raw: str) -> list[str]:
         elif nested and (skipped := re.compile(r"S[0-9A-Z]*_|S[tabsiod]").match(raw, at)):
             at = skipped.end()
         else:
-            break  # the end of the name, or something that no kernel has
+            break  # the end of the name, or something that kernels do not have
         if not nested and out and not raw.startswith("B", at):
             break
     return out
@@ -94,7 +94,7 @@ def _identifier(raw: str, at: int) -> tuple[int, str]:
 
 
 def _behind_arguments(raw: str, at: int) -> int:
-    """The end of template arguments that begin at `at`; of the text if they do not end."""
+    """The end of template arguments that begin at `at`; the end of the text if they do not end."""
     open_: list[str] = []
     while at < len(raw):
         value = re.compile(r"n?\d+(?=E)").match(raw, at) if open_ and open_[-1] == "L" else None

@@ -1,8 +1,8 @@
 """Reading a report file: check it, extract it in a child process, keep the answer.
 
-The order matters. `container` rejects what is cut short or no report (the native
-reader would take it quietly), the child process extracts, and only then is there a
-`Profile`. Whatever the child does, the caller gets a profile or a `DataError`.
+The order matters. `container` rejects files that are cut short or not reports (the native reader
+would accept them), then the child process extracts the `Profile`. Whatever the child does, the
+caller gets a profile or a `DataError`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
 from workbench.units import extent
 
-#: Launches that an error names.
+#: The most launches that an error names.
 _SHOWN = 8
-#: Reports of a folder that a misspelled name is compared with.
+#: The most reports in a folder that a misspelled name is compared with.
 _NEAR = 1000
 #: Time limit of NVIDIA's reader; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
-#: A report that is larger is not kept as a whole: it would take the place of all others.
+#: The answer for a larger report is not kept as a whole: it would displace all others.
 _KEPT = 128 << 20
-#: Raised with every change of what `workbench.ncurep.extract` gives for the same file.
+#: Raised whenever `workbench.ncurep.extract` gives a different answer for the same file.
 EXTRACTOR = 9
-#: Answers beyond so many bytes go, those first that were kept first.
+#: Beyond this many bytes the oldest answers are removed.
 _CACHED = 256 << 20
 _TOOLS = {"CUDA Version": "cuda", "Display Driver Version": "driver", "PerfWorks": "perfworks"}
 
@@ -58,9 +58,9 @@ def _beside(path: Path) -> str:
 def select_kernels(profile: Profile, name: str | None) -> Profile:
     """The profile with the launches whose kernel is called `name`; None keeps all.
 
-    An exact name wins over an exact signature, that over a part of either (case does not matter for
-    parts). ``softmax#2`` is the second launch of what ``softmax`` picks, ``#2`` the second of all.
-    Raises UsageError: no launch matches; names the kernels that are there.
+    An exact name wins over an exact signature, and that over a part of either (ignoring case).
+    ``softmax#2`` is the second launch of what ``softmax`` picks, ``#2`` the second of all. Raises
+    UsageError: no launch matches; the error names the kernels that are there.
     """
     if name is None:
         return profile
@@ -93,8 +93,8 @@ def _only(profile: Profile, launches: tuple[Launch, ...]) -> Profile:
 def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
     """The profile with its `number`-th launch alone, counted from 1.
 
-    `number` is as a user wrote it, `of` what was written to choose the launches, for the error.
-    Raises UsageError: there is no such launch; names those that are there.
+    `number` is as a user wrote it; `of` is the text that chose the launches, for the error.
+    Raises UsageError: there is no such launch; the error names those that are there.
     """
     launches = profile.launches
     if 1 <= number <= len(launches):
@@ -124,8 +124,8 @@ def read_report(
 
     Args:
         path: The report.
-        timeout_s: Limit of the native reader in seconds (None: the usual one); of a large
-            report, for each part.
+        timeout_s: Limit of the native reader in seconds (None: the usual one); for a large report,
+            for each part.
         standby: A child process that waits for this report. Its result is not cached:
             a report that we captured ourselves is read this once.
         progress: Gets the number of launches of a large report that are read, and of all.
@@ -133,7 +133,7 @@ def read_report(
 
     Raises:
         UsageError: there is no such file.
-        DataError: no report, cut short, damaged, without any profiled kernel, or the
+        DataError: not a report, cut short, damaged, without any profiled kernel, or the
             native reader crashed or did not end.
         MissingError: NVIDIA's reader is not installed.
     """
@@ -173,7 +173,7 @@ def read_report(
 
 
 def report_results(path: Path) -> tuple[list[ListedResult], CaptureSession]:
-    """Launches and their times, without the native reader; DataError: no report, or damaged."""
+    """Launches and their times, without the native reader; DataError: not a report, or damaged."""
     with plain_report(path) as plain:
         return list_results(plain), read_container(plain, shown=path).session
 
@@ -213,7 +213,7 @@ def _extract(
 
 
 def _entry(report: Path) -> str:
-    """The name that a report's answer is kept under, by the report's content."""
+    """The name that a report's answer is kept under, made from the report's content."""
     with report.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     return entry_name(content, SCHEMA_VERSION, EXTRACTOR)
@@ -252,7 +252,7 @@ def _capture(session: CaptureSession, passes: int) -> Capture:
 
 
 def _with_session(profile: Profile, container: Container, *, lost: bool) -> Profile:
-    """Add what only the file's frame tells: versions, command line, time of capture."""
+    """Add what only the file's frame holds: versions, command line, time of capture."""
     session = container.session
     tools = {
         ours: session.tools[theirs] for theirs, ours in _TOOLS.items() if theirs in session.tools

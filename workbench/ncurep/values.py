@@ -1,7 +1,7 @@
 """Metric values of the native reader as `workbench.model.Metric`s in base units.
 
-Runs in the child process only. Three forms of "no number" are told apart and
-named: the reader has no such metric, it has no value for it, the value is NaN.
+Runs in the child process only. Three reasons for "no number" are distinguished: the reader has no
+such metric, it has no value for it, the value is NaN.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _STATIC_PREFIXES = (
 
 @cache
 def is_dropped(name: str) -> bool:
-    """True if a metric is not a measurement; it is left out of a profile."""
+    """True if a metric is not a measurement; such metrics are left out of a profile."""
     return name.startswith(_DROPPED_PREFIXES) or _DROPPED_PART in name
 
 
@@ -83,7 +83,7 @@ def known_name(name: str, names: Container[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without the lone surrogates that undecodable bytes become; JSON has none."""
+    """Text without the lone surrogates that undecodable bytes become; JSON cannot hold them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -101,7 +101,7 @@ def base_unit(unit: str) -> tuple[str, float, float]:
 
 
 def to_base(value: Number, divisor: float, multiplier: float) -> Number:
-    """Scale; an integer stays one where nothing is to be scaled."""
+    """Scale the value; an integer stays an integer if the factor is 1."""
     if divisor != 1:
         value = value / divisor
     if multiplier != 1:
@@ -112,8 +112,8 @@ def to_base(value: Number, divisor: float, multiplier: float) -> Number:
 def instances(native: Any, count: int) -> list[Any]:
     """The values of a metric's first `count` instances.
 
-    ``IMetric.value`` looks up the kind of every one of them. ncu gives those of one metric in one
-    kind, so it is asked for at both ends, and the values by the method of that kind.
+    ``IMetric.value`` looks up the kind of each value. ncu gives all values of a metric in one kind,
+    so the kind is asked for at both ends only, and the values are read by the method of that kind.
     """
     if not count:
         return []
@@ -127,7 +127,7 @@ def instances(native: Any, count: int) -> list[Any]:
 
 
 def read_metric(name: str, native: Any) -> Metric | str:
-    """One ``ncu_report.IMetric`` by ncu's name, or the reason why there is no number."""
+    """One ``ncu_report.IMetric`` by ncu's name, or the reason why it has no number."""
     if native is None:
         return "not collected for this launch"
     return _read(name, native.value(), native.unit() or "")
@@ -151,7 +151,7 @@ def _read(name: str, value: Any, native_unit: str) -> Metric | str:
 
 @cache
 def _is_whole(name: str) -> bool:
-    """True if a metric is a whole number: up to 2022 those of the launch came as doubles."""
+    """True if a metric is a whole number: ncu until 2022 gave those of the launch as doubles."""
     of_launch = name.startswith(("launch__", "device__"))
     return of_launch and "waves" not in name and "pct" not in name
 
@@ -159,8 +159,8 @@ def _is_whole(name: str) -> bool:
 def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
     """All metrics of one launch, and why the others have no number.
 
-    One metric that the native reader cannot give must not lose the report, hence
-    the wide net around each.
+    One metric that the native reader cannot give must not lose the report, so every exception is
+    caught for each.
     """
     metrics: dict[str, Metric] = {}
     absent: dict[str, str] = {}
@@ -180,15 +180,14 @@ def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
 # Launches of one kernel have the same metrics.
 @lru_cache(maxsize=64)
 def _measurements(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Of the metrics of a launch those that are measurements: the reader's name and ours."""
+    """The metrics of a launch that are measurements: the reader's name and ours."""
     kept = set(names)
     return tuple((raw, clean(known_name(raw, kept))) for raw in sorted(kept) if not is_dropped(raw))
 
 
 # --- what a report lacks, and what that means for its reader ------------------------------------
 #
-# Judged from the records alone, so that it can be judged again when only some of a
-# report's launches are looked at.
+# Judged from the records alone, so that it can be repeated for a part of a report's launches.
 
 #: The codes that `lacks` gives.
 CODES = (

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 Field = tuple[int, int | bytes]
-#: No message of a report has a hundredth of so many fields.
+#: Messages of reports have less than a hundredth of this many fields.
 MOST = 1 << 17
 
 
 class WireError(ValueError):
-    """Bytes that are not protobuf message."""
+    """Bytes that are not a protobuf message."""
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """A message's fields, (number, int or bytes), in file order; WireError: this is no protobuf."""
+    """A message's fields, (number, int or bytes), in file order; WireError: not protobuf."""
     return ((number, value) for number, value, _, _ in _scan(data))
 
 
@@ -28,7 +28,7 @@ def messages(data: bytes, number: int) -> Iterator[bytes]:
 
 
 def text(data: bytes, number: int) -> str:
-    """The first value of a string field; empty where there is none."""
+    """The first value of a string field; empty if there is none."""
     return next(messages(data, number), b"").decode("utf-8", "replace")
 
 
@@ -59,7 +59,7 @@ def varint(value: int) -> bytes:
 
 
 def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
-    """(number, value, where the field starts, where it ends) of each field."""
+    """(number, value, start, end) of each field."""
     at, size, count = 0, len(data), 0
     while at < size:
         start = at
@@ -67,7 +67,7 @@ def _scan(data: bytes) -> Iterator[tuple[int, int | bytes, int, int]]:
         if count > MOST:
             raise WireError(f"a message of more than {MOST:,} fields")
         key = data[at]
-        if key < 0x80:  # as most keys and lengths: a call for each would be half of the time
+        if key < 0x80:  # as most keys and lengths are: a call for each would take half of the time
             at += 1
         else:
             key, at = _varint(data, at)

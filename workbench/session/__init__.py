@@ -1,6 +1,6 @@
-"""The application: what was asked for is found, loaded, compared and judged here.
+"""The application: it finds, loads, compares and judges what a caller names.
 
-Names, options and folders go in; typed results come out, and what is wrong is raised as an
-error of `workbench.errors`: nothing is printed. Commands, `serve mcp`, notebooks and tests call it:
-`api.Session` is its face.
+It takes names, options and folders, returns typed results, and raises the errors of
+`workbench.errors`; it prints nothing. Commands, `serve mcp`, notebooks and tests call it through
+`face.Session`.
 """

@@ -1,4 +1,4 @@
-"""`CoreSession`: what can be asked of a project and of report files."""
+"""`CoreSession`: the operations on a project and on report files."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class CoreSession(Workspace):
     # --- studies ---------------------------------------------------------------------------
 
     def studies(self) -> list[str]:
-        """Names of the studies, the default one first: a version without a study is of that."""
+        """Names of the studies, the default one first: it is meant where a target has no study."""
         default = self.project.default_study
         return sorted(study_names(self.project), key=lambda name: name != default)
 
     def study(self, name: str | None = None) -> SeenStudy:
-        """A study as it is now, without running anything of it; None: the default one.
+        """A study as it is now, without running its code; None: the default one.
 
-        Raises UsageError: there is none of that name, or its files are wrong.
+        Raises UsageError: there is no study of that name, or its files are wrong.
         """
         return view_study(self.project, name or self.project.default_study)
 
@@ -77,19 +77,19 @@ class CoreSession(Workspace):
 
         Args:
             target: A version, report or capture.
-            selection: Which of the recorded profiles.
-            places: Folders of sources that a report names and does not hold.
+            selection: The choice of a recorded profile.
+            places: Folders of sources that a report names but does not hold.
             chosen: The same as `selection`, by name: ``problem="n1024"``.
 
         Raises:
-            UsageError: it is unknown, or nothing is recorded of it; the hint says what is.
+            UsageError: it is unknown, or has no record; the hint lists the existing records.
             DataError: a damaged report or store file.
         """
         (found,) = resolve(self, (target,), selection or Selection(**chosen), places)
         return found
 
     def profile(self, target: str, **chosen: Unpack[Chosen]) -> Profile:
-        """The profile alone of `show`. To record one is `workbench profile`'s affair.
+        """Only the profile of `show`. `workbench profile` records profiles.
 
         Raises UsageError, DataError: as `show`.
         """
@@ -109,21 +109,21 @@ class CoreSession(Workspace):
     ) -> Diff:
         """The changes from one target to another, and the code that made them.
 
-        Both are taken on one problem, engine and device where that is possible.
+        Both are taken on one problem, engine and device if that is possible.
 
         Args:
             old: The target before.
             new: The target after.
-            selection: Which of the recorded profiles.
-            places: Folders of sources that reports name and do not hold.
-            force: Compare also two that are not comparable.
+            selection: The choice of recorded profiles.
+            places: Folders of sources that reports name but do not hold.
+            force: Compare them even if they are not comparable.
             chosen: The same as `selection`, by name: ``problem="n1024"``.
 
         Raises:
             UsageError, DataError: as `show`.
             InconclusiveError: they are not comparable, and `force` is not set.
         """
-        from workbench.session.step import Diff  # what compares is not for `show`
+        from workbench.session.step import Diff  # `show` does not need the comparison
 
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
         return Diff(both[0], both[1], force=force)
@@ -142,10 +142,10 @@ class CoreSession(Workspace):
         """Check versions against the reference, as `workbench verify` does.
 
         Args:
-            named: Which versions, and on which problem.
+            named: The versions, and the problem.
             engine: ``auto``, ``gpu`` or ``emulator``.
-            run: Where and how; None: here.
-            display: Receives how far it is; None: it is not shown.
+            run: Where and how to run; None: on this machine.
+            display: Receives the progress; None: it is not shown.
             sanitize: Run compute-sanitizer's tools over them as well.
 
         Returns:
@@ -169,12 +169,12 @@ class CoreSession(Workspace):
         *,
         timed: bool = False,
     ) -> ProfiledVersions:
-        """Verify and profile versions, as `workbench profile` does; `show` has what is kept.
+        """Verify and profile versions, as `workbench profile` does; `show` reads the results.
 
         Args:
-            named: Which versions, and on which problem.
-            run: As `verify`.
-            display: As `verify`.
+            named: The versions, and the problem.
+            run: As for `verify`.
+            display: As for `verify`.
             engine: ``auto``, ``ncu`` or ``emulator``.
             options: How the engine profiles.
             timed: Time each version as well.
@@ -202,11 +202,11 @@ class CoreSession(Workspace):
         """Time versions beside the study's baseline, as `workbench time` does; `times` has them.
 
         Args:
-            named: Which versions, and on which problem.
-            run: As `verify`.
-            display: As `verify`.
-            manner: How long, and what of the store is taken; None: nothing is.
-            all_problems: Every problem to profile or sweep.
+            named: The versions, and the problem.
+            run: As for `verify`.
+            display: As for `verify`.
+            manner: The duration, and the use of stored times; None: none is used.
+            all_problems: On every problem to profile or sweep.
 
         Returns:
             The times, and as `fault` the error of those that failed.
@@ -233,13 +233,13 @@ class CoreSession(Workspace):
         device: str | None = None,
         damaged: list[DataError] | None = None,
     ) -> StudyList:
-        """All that is recorded of a study, and the ladder that represents it.
+        """All records of a study, and the ladder that represents it.
 
         Args:
             study: The study; None: the default one.
             problem: Its ladder's problem; None: the first profiled one that is recorded.
             device: Its ladder's device; None: the project's, or that of the newest profile.
-            damaged: Takes the errors of files that cannot be read; None: the first is raised.
+            damaged: Receives the errors of files that cannot be read; None: the first is raised.
 
         Raises:
             UsageError: no such study or problem, or nothing is recorded on the device.
@@ -279,7 +279,7 @@ class CoreSession(Workspace):
             targets: Studies, steps (``v1..v4``), report files and captures; none: all that
                 the project has recorded.
             out: The folder; None: the project's ``reports/``.
-            lasting: It is built again and again: what did not change is not read again.
+            lasting: It is built repeatedly: unchanged files are not read again.
 
         Raises UsageError: there is no project, and a study (or everything) was asked for.
         """

@@ -1,4 +1,4 @@
-"""Captures of programs (``@NAME``): a feature reads them, and the core knows their sign alone."""
+"""Captures of programs (``@NAME``): a feature reads them; the core knows only their sign."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Captures(Protocol):
 
     Attributes:
         profile_of: The profile of the kernels that ``@NAME::KERNEL`` means.
-        table: A whole program, ``@NAME``, as a table; of `everything` people see all rows.
+        table: A whole program, ``@NAME``, as a table; `everything`: people see all rows.
         large: A large report as the table of a program.
         show_difference: Print two programs compared: sides, format, `everything`, `force`.
-        asked: The capture that pages are made of.
+        asked: The capture that pages are made from.
         report_file: The file with the profile of ``@NAME::KERNEL``.
         home: The folder of a capture's files.
-        profiles_above: Name, profile and root of each capture of a folder, or the next above it.
-        without_sign: The hint where a word is a capture's name that lacks its @; "": it is none.
+        profiles_above: Name, profile and root of each capture in a folder, or the next above it.
+        without_sign: The hint if a word is a capture's name without its @; "" if it is not.
     """
 
     profile_of: Callable[[Workspace, str], Profile]
@@ -43,7 +43,7 @@ class Captures(Protocol):
 
 
 def installed() -> Captures | None:
-    """The module that reads captures; None: the feature is not here."""
+    """The module that reads captures; None: the feature is not installed."""
     found = next((each for each in FEATURES if each.captures), None)
     return cast(Captures, found.load(found.captures)) if found else None
 
@@ -51,7 +51,7 @@ def installed() -> Captures | None:
 def captures(text: str) -> Captures:
     """The module that reads captures; `text` is the word that needs it.
 
-    Raises UsageError: the feature is not here.
+    Raises UsageError: the feature is not installed.
     """
     if (found := installed()) is None:
         raise UsageError(

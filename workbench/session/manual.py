@@ -23,7 +23,7 @@ class Topic(Record, frozen=True):
 def _pages() -> dict[str, Path]:
     """Name of a page -> its file: those of the core, and those of each feature.
 
-    Raises MissingError: the installation holds none.
+    Raises MissingError: the installation holds no pages.
     """
     core = shipped("docs")
     pages = {
@@ -40,7 +40,7 @@ def _pages() -> dict[str, Path]:
 
 
 def topics() -> list[Topic]:
-    """All pages, those at the top first; MissingError: the installation holds none."""
+    """All pages, those at the top first; MissingError: the installation holds no pages."""
     pages = _pages()
     found = []
     for name in sorted(pages, key=lambda name: (name.count("/"), name != _INDEX, name)):
@@ -53,11 +53,11 @@ def topics() -> list[Topic]:
 def page(topic: str) -> str:
     """The text of a page.
 
-    `topic` is ``how-to/ci``, ``ci``, or as a hint names it: ``docs/how-to/ci.md``.
+    `topic` is ``how-to/ci``, ``ci``, or the name in a hint: ``docs/how-to/ci.md``.
 
     Raises:
-        UsageError: there is no such page, or several.
-        MissingError: the installation holds none.
+        UsageError: there is no such page, or there are several.
+        MissingError: the installation holds no pages.
     """
     pages = _pages()
     names = list(pages)

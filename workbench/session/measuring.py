@@ -1,8 +1,8 @@
-"""Versions verified and profiled, and what comes of it.
+"""Verify and profile versions.
 
-Which versions are meant comes in as `Named`, where they run as `RunOptions`; a display receives how
-far it is. Each measurement is kept as it comes, and the error of one version does not keep the
-others from their turn: a result has `fault`, for who has shown it to raise.
+`Named` selects the versions, and `RunOptions` says where they run; a display receives the progress.
+Each measurement is stored when it arrives, and the error of one version does not stop the others: a
+result has `fault`, which the caller raises after showing the result.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from workbench.study.folder import Study
 
 
 class Judged(Record, frozen=True):
-    """A version's results on a problem against the reference, and the error unless all is well."""
+    """A version's results on a problem against the reference, and the error if any is wrong."""
 
     check: Check | None
     error: WorkbenchError | None = None
 
 
 class Verified(NamedTuple):
-    """Versions that were checked, on which inputs.
+    """Versions that were checked, and their inputs.
 
-    `findings` is None where no sanitizer ran; `texts` has the sources that they name, by path.
-    `broken`: errors of those that were asked for, and whose files cannot be used.
+    `findings` is None if no sanitizer ran; `texts` has the sources that they name, by path.
+    `broken`: errors of requested versions whose files cannot be used.
     """
 
     study: Study
@@ -124,14 +124,14 @@ def verify(
 
 
 def _sanitized(verified: Verified, runner: Experiment, path: str, failures: Failures) -> Verified:
-    """The same with what compute-sanitizer finds in the CUDA versions."""
+    """The same, with compute-sanitizer's findings in the CUDA versions."""
     pieces = [piece for piece, _ in verified.pairs if piece.version.kind != "python"]
     every = [runner.subject(*piece) for piece in pieces]
     versions = list(dict.fromkeys(subject.version.id for subject in every))
     findings = []
     for tool in TOOLS if every else ():
-        # One process for all: only where it has something to say does each version get its
-        # own, so that a finding is never laid at another version's door.
+        # One process for all: only if it has findings does each version get a process of its own,
+        # so that a finding is never ascribed to another version.
         if len(versions) > 1 and runner.clean(every, tool, path):
             continue
         for version in versions:
@@ -144,7 +144,7 @@ def _sanitized(verified: Verified, runner: Experiment, path: str, failures: Fail
 
 
 def _worst(verified: Verified, failures: Failures) -> WorkbenchError | None:
-    """The error of what failed, if anything did; details stand in the table's notes."""
+    """The error for the failures, if there are any; details are in the table's notes."""
     pairs = verified.pairs
     failed = [(piece, judged.error) for piece, judged in pairs if judged.error is not None]
     errors = [error for _, error in failed]
@@ -152,7 +152,7 @@ def _worst(verified: Verified, failures: Failures) -> WorkbenchError | None:
         return errors[0]
     if errors:
         worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
-        open_ = isinstance(worst, InconclusiveError)  # all of them are, if the worst is
+        open_ = isinstance(worst, InconclusiveError)  # if the worst is, all are
         names = [
             " ".join(piece.key)
             for piece, error in failed
@@ -177,7 +177,7 @@ def _worst(verified: Verified, failures: Failures) -> WorkbenchError | None:
 
 
 class Profiled(Record, frozen=True):
-    """A profile that is kept, in the lines that say so, or the time that was taken with it."""
+    """The lines that report a stored profile, or the time that was taken with it."""
 
     lines: tuple[str, ...] = ()
     timing: Timing | None = None
@@ -195,8 +195,8 @@ class ProfiledVersions(NamedTuple):
 class Profiling(Task[Profiled], frozen=True, kw_only=True):
     """Verify and profile versions.
 
-    With ``auto``, where the driver denies access to counters, the emulator counts and the GPU
-    measures the time.
+    With ``auto``, if the driver denies access to counters, the emulator counts and the GPU measures
+    the time.
     """
 
     kind = "profile"
@@ -244,7 +244,7 @@ class Profiling(Task[Profiled], frozen=True, kw_only=True):
             here.display.say(f"note: ignored by the {taken.name}: {', '.join(unheard)}")
 
     def _profiled(self, here: Here, one: Combination, notices: Sequence[Notice]) -> Profiled | None:
-        """Profile one version; None where the emulator that is taken for ncu cannot run it."""
+        """Profile one version; None if the emulator, used instead of ncu, cannot run it."""
         version, root = one.version, here.project.root
         if refused := here.engine.refuses(version) if notices else "":
             here.display.say(f"{version.id}: timed, but not counted: {refused}")
@@ -293,9 +293,9 @@ def profile(
 def ncu_commands(
     named: Named, engine: str, options: ProfileOptions, run: RunOptions, say: Say
 ) -> Iterator[str]:
-    """The exact ncu command of each version, which is not run; nor is any file of a version.
+    """The exact ncu command of each version; neither it nor any file of a version is run.
 
-    Raises UsageError: the emulator was asked for.
+    Raises UsageError: the engine is the emulator.
     """
     if engine == "emulator":
         raise UsageError(
@@ -319,14 +319,14 @@ def ncu_commands(
 
 
 def _with_seed(run: RunOptions, project: Project, study: Study) -> RunOptions:
-    """Without ``--seed``, the inputs of the study's newest profile, so that both compare."""
+    """Without ``--seed``, use the seed of the study's newest profile, so both are comparable."""
     if run.seed is not None:
         return run
     return replace(run, seed=recorded_seed(Store.of(project), study.name))
 
 
 def _denied(error: CountersDeniedError, say: Say) -> Notice:
-    """Say once that counters come from elsewhere from now on."""
+    """Say once that counters come from the emulator from now on."""
     say(f"note: [{COUNTERS_DENIED}] {error.message}. {error.hint}")
     say("counters are the emulator's from here on; times are measured on the GPU")
     message = f"{error.message}: counted in the emulator, its time measured on a GPU"

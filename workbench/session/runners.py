@@ -1,6 +1,6 @@
 """Work on versions, a piece at a time, by an engine here or by a feature.
 
-A `Task` says what is done with each piece, a `Runner` does it: `Here` under an engine of this
+A `Task` defines the work for each piece, and a `Runner` does it: `Here` with an engine on this
 machine, others where a feature sends it (`workbench.features.Feature.runners`). Each reports
 results as they come, so a session does not know where its pieces run.
 """
@@ -36,7 +36,7 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
     Attributes:
         kind: The task's name.
         result: The type of a piece's results, a record.
-        alone: Each piece is done by itself, and may have several results.
+        alone: Each piece is done separately, and may have several results.
         run: Options of the run.
         engine: ``auto``, or the name of an engine.
         timed: The task measures times: other programs should not use the host meanwhile.
@@ -57,11 +57,11 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
         return piece.version.id
 
     def resumed(self, since: str, gpus: str) -> Task[R]:
-        """The same in a job.
+        """The same task in a job.
 
         Args:
-            since: When it was begun first (ISO 8601), if it was broken off then.
-            gpus: Those that the job has.
+            since: The time of its first start (ISO 8601), if it was interrupted since.
+            gpus: The GPUs that the job has.
         """
         del since, gpus
         return self
@@ -78,14 +78,14 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
 
         Raises:
             MissingError: nothing can run here.
-            UsageError: GPUs that are not here.
+            UsageError: GPUs that this machine does not have.
         """
         del workers
         profiling = self.kind == "profile"
         return (choose(self.engine, project, self.run, display.say, profiling=profiling),)
 
     def do(self, here: Here, pieces: Sequence[Combination], tell: Tell[R]) -> None:
-        """Do pieces on this machine; an error of one does not keep the others from their turn.
+        """Do pieces on this machine; an error of one does not stop the others.
 
         Raises MissingError: nothing can run here.
         """
@@ -97,17 +97,17 @@ class Runner(Protocol):
 
     @property
     def seed(self) -> int:
-        """The seed of the inputs of all pieces; known at the latest when they are done."""
+        """The seed for the inputs of all pieces; known at the latest when they are done."""
 
     @property
     def devices(self) -> Sequence[str]:
-        """Slugs of the GPUs that it measures on, as far as that is known before it does.
+        """Slugs of the GPUs that it measures on, as far as they are known beforehand.
 
-        Raises KernelError, MissingError: there is none.
+        Raises KernelError, MissingError: there is no GPU.
         """
 
     def run(self, task: Task[R], pieces: Sequence[Combination], tell: Tell[R]) -> None:
-        """Do pieces, and tell each result as it comes; MissingError: nothing can run there."""
+        """Do pieces, and report each result as it comes; MissingError: nothing can run there."""
 
 
 class Here(Experiment):
@@ -132,11 +132,11 @@ class VersionRuns:
     """Versions of one study that are to be run.
 
     Args:
-        named: Which are meant, as they were typed.
-        picked: The project, the study and the versions that these are.
+        named: The requested versions, as they were typed.
+        picked: The project, the study and the resolved versions.
         options: Where and how they run.
-        display: Receives how far it is.
-        alone: One version is one piece of work, whose error is how it ends.
+        display: Receives the progress.
+        alone: One version is one piece of work; its error ends the run.
         workers: Processes that were started already (`worker_pool.early_workers`).
 
     Attributes:
@@ -166,11 +166,11 @@ class VersionRuns:
     def runners(self, task: Task[Any]) -> Sequence[Runner]:
         """The runners of a task: one, or one for each model of GPU.
 
-        Versions that an engine cannot run are left out where all were asked for. Raises
-        MissingError, UsageError: as `Task.engines`, or of the feature's own.
+        Versions that an engine cannot run are left out if all were requested. Raises MissingError,
+        UsageError: as `Task.engines`, or as the feature does.
         """
         if self.options.on:
-            if task.engine == "emulator":  # of a GPU only the jobs can say it
+            if task.engine == "emulator":  # on a GPU only the jobs can tell
                 self._only_under(choose(task.engine, self.project, self.options))
             made: Callable[[Project, Study, Display], Runner]
             made = import_module(PLACES[self.options.on]).runner
@@ -188,7 +188,7 @@ class VersionRuns:
                 self.failures = self._new_failures()
 
     def combinations(self, use: Use, most: int | None = None) -> list[Combination]:
-        """Each version on its problems of a use; the error of one that has none is kept."""
+        """Each version on its problems for a use; the error of one without any is kept."""
         found: list[Combination] = []
         for version in self.versions:
             with self.failures.of(version.id, version):
@@ -202,11 +202,11 @@ class VersionRuns:
         pieces: Sequence[Combination],
         tell: Callable[[Combination, R], None],
     ) -> None:
-        """Have pieces done; the error of each is kept.
+        """Have pieces done; keep the error of each.
 
         Args:
-            runner: Who does them.
-            task: What is done.
+            runner: The runner that does them.
+            task: The work for each piece.
             pieces: Versions on problems.
             tell: Called with each result as it comes.
 
@@ -227,6 +227,6 @@ class VersionRuns:
             runner.run(task, pieces, one)
 
     def say_timing(self, timing: Timing, total: int) -> None:
-        """Say a time that was measured, where there are several."""
+        """Report a measured time, if there are several."""
         if total > 1:
             self.display.timing(f"[{len(self._tried)}/{total}]", timing, self.study.work)

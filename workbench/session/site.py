@@ -1,4 +1,4 @@
-"""The report: which site is meant and what it is made of, or which one page of it.
+"""The report: resolve a request to a site and its content, or to one page of it.
 
 This is where the session calls a view: pages are written by `workbench.views.html`.
 """
@@ -51,8 +51,8 @@ from workbench.views.html.site import Writing as Writing
 if TYPE_CHECKING:
     from workbench.session.targets import Target
 
-#: Profiles that are remembered while the report is watched: of a long ladder, and of its
-#: study on other problems, which an edit of a source asks for as well.
+#: The most profiles kept while the report is watched: those of a long ladder, and of its study on
+#: other problems, which an edit of a source needs as well.
 _REMEMBERED = 64
 _USAGE = (
     "Name one page: a version (v3), a step (v2 v3), two devices (v3@h100 v3@h200), a study "
@@ -81,7 +81,7 @@ class SitePlan:
         alone = (self._reports or self._programs) and not self._studies
         self._project = find_project(place.start) if alone else place.project
         self.folder = out or (self._project.reports if self._project else Path("reports"))
-        #: The project, where its profiles are part of what was asked for.
+        #: The project, if its profiles are requested.
         self._recorded = None if alone else self._project
         self._store = None
         if lasting and self._project is not None:
@@ -100,7 +100,7 @@ class SitePlan:
         return build_in(self.folder, self._languages, how, write)
 
     def check(self) -> None:
-        """Refuse what no change will ever bring, before something is watched.
+        """Refuse targets that no change can ever provide, before anything is watched.
 
         Raises UsageError: a study is neither there nor recorded.
         """
@@ -131,7 +131,7 @@ def _report_file(place: Workspace, text: str) -> ReportFile:
 
 
 class FoundPage(Record, frozen=True):
-    """A page on disk, its site, and its file name as a single page."""
+    """A page on disk, its site, and the name of its file as a single page."""
 
     path: Path
     root: Path
@@ -142,12 +142,12 @@ class FoundPage(Record, frozen=True):
 def found_page(
     place: Workspace, targets: tuple[str, ...], selection: Selection
 ) -> Iterator[FoundPage]:
-    """The page that `targets` mean, up to date for the length of the block.
+    """The page that `targets` mean, up to date inside the block.
 
-    It is written alone, to a temporary folder: the project's own report stays as it is.
+    Only this page is written, to a temporary folder: the project's own report is unchanged.
 
     Raises:
-        UsageError: the targets mean no page, or nothing is recorded of them.
+        UsageError: the targets do not mean a page, or have no records.
         DataError: a stored profile or a report file is damaged.
     """
     texts = tuple(side for text in targets for side in sides(text))
@@ -178,10 +178,9 @@ def write_page(
 
     `targets` are a version, a step, a study, one or two reports or programs, or a page's file;
     `out` is the file, or a folder for it; None: the current one. `force`: overwrite any file, not
-    only a page. Raises UsageError, DataError: as `found_page`; or there is another file of that
-    name.
+    only a page. Raises UsageError, DataError: as `found_page`; or another file has that name.
     """
-    from workbench.views.html.single import is_page_of_ours, pack  # for one page alone
+    from workbench.views.html.single import is_page_of_ours, pack  # only for a single page
 
     with found_page(place, targets, selection) as page:
         target = out or Path(page.name)
@@ -240,7 +239,7 @@ def _plain(report: ReportFile) -> str:
 def _of_project(
     place: Workspace, texts: tuple[str, ...], selection: Selection, folder: Path
 ) -> FoundPage:
-    from workbench.session.targets import resolve  # what reads studies is not for a site
+    from workbench.session.targets import resolve  # a site does not need the reader of studies
 
     project = place.project
     recorded = find_ladders(place.store, project)
@@ -280,7 +279,7 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
 
 
 def _devices(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage:
-    """The page of records on two devices, of one version or of two."""
+    """The page that compares records on two devices, of one version or of two."""
     old, new = (
         ladder.rungs[target.profile.version] for ladder, target in zip(ladders, found, strict=True)
     )
@@ -304,10 +303,10 @@ def _page(
 
 
 def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Selection) -> Ladder:
-    """The study's ladder that is meant.
+    """The study's ladder that is selected.
 
-    Where nothing else is said: of its default problem, and measured on hardware rather
-    than counted in the emulator.
+    By default: on its default problem, and measured on hardware rather than counted in the
+    emulator.
     """
     own = [ladder for ladder in recorded if ladder.name == name]
     for field, text in (("problem", selection.problem), ("device", selection.device)):
@@ -336,7 +335,7 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
 
 
 def _default_problem(project: Project, name: str) -> str:
-    """The study's default problem; "" where the study is gone or broken, which hides nothing."""
+    """The study's default problem; "" if the study is gone or broken: its records still count."""
     try:
         return view_study(project, name).problem().name
     except (UsageError, MissingError):

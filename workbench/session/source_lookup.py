@@ -1,7 +1,7 @@
 """Texts of files by the path that a line table names: from a folder, or from a Git revision.
 
-A report's paths are those of another machine; a file is the one with the longest common end
-of its path. Where a report holds a text, or the hash of one, that decides.
+A report's paths are those of another machine; it takes the file with the longest common end of its
+path. If a report holds a text, or its hash, that decides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from workbench.model import Profile, SourceFile
 from workbench.revisions import COMPLETE, git
 from workbench.units import listed
 
-#: Most files searched in one folder: a whole disk is not a source folder.
+#: The most files searched in one folder: a whole disk is not a source folder.
 _MOST_FILES = 200_000
 
 
 class Texts:
-    """Texts by path, read when asked for; `where` is what was typed, for errors."""
+    """Texts by path, read on demand; `where` is the text that the user typed, for errors."""
 
     def __init__(self, where: str, paths: Iterable[str], load: Callable[[str], bytes]) -> None:
         self.where = where
@@ -34,7 +34,7 @@ class Texts:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
 
     def find(self, wanted: SourceFile) -> str | None:
-        """The text of a file; None where no path ends like its own.
+        """The text of a file; None if no path ends like its own.
 
         Raises UsageError: several files fit equally well, or the text is not the one that was
         compiled.
@@ -66,7 +66,7 @@ def _common_end(one: list[str], other: list[str]) -> int:
 
 
 def texts_at(where: str) -> Texts:
-    """The texts of a folder, or else of a revision of the Git repository that we are in.
+    """The texts of a folder, or else of a revision of the current Git repository.
 
     Raises UsageError: it is neither.
     """

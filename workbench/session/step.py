@@ -1,4 +1,4 @@
-"""A step that was asked for: two targets, compared and explained once for all views."""
+"""A requested step: two targets, compared and explained once for all views."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Diff(Step):
     Attributes:
         sides: Both targets.
         title: The new version's title; "" if it is not a version.
-        change: The author's description of the change; "" if unknown, or of another step.
+        change: The author's description of the change; "" if unknown, or if it is of another step.
         stale: True for each side whose source was edited after its capture.
 
     Raises InconclusiveError: they are not comparable, and `force` is not set.
@@ -47,11 +47,11 @@ class Diff(Step):
         self.title = new.title if new else ""
         self.change = new.change if new and from_parent else ""
         self.stale = before.stale, after.stale
-        _comparable = self.comparison  # raises where the two are not
+        _comparable = self.comparison  # raises if the two are not comparable
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that must stand beside any number, such as that a side is stale."""
+        """Sentences that must accompany any number, such as that a side is stale."""
         one = self.sides[0].profile == self.sides[1].profile
         same = [_("both sides are one profile, so nothing can differ")] if one else []
         return [*same, *(f"{side.label}: {note}" for side in self.sides for note in side.notes)]
@@ -94,7 +94,7 @@ class Diff(Step):
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
-        """The blocks of the source diff, as they stand in the source."""
+        """The blocks of the source diff, in the order of the source."""
         return self.story.attribution.hunks
 
     @property
@@ -104,13 +104,13 @@ class Diff(Step):
 
     @cached_property
     def counters(self) -> pd.DataFrame:
-        """A row for each counter of the catalog, by its id.
+        """One row for each counter of the catalog, by its id.
 
         Returns:
             Columns ``title``, ``group``, ``unit``, ``old``, ``new``, ``delta``, ``relative`` (of
             the old value), ``moved`` (beyond its noise), ``verdict`` (better, worse, changed,
             same, missing) and ``reason`` (why a side is missing). Numbers are in base units, and
-            NaN where a side is missing.
+            NaN if a side is missing.
         """
         numbers = ["old", "new", "delta", "relative"]
         names = ["id", "title", "group", "unit", *numbers, "moved", "verdict", "reason"]
@@ -137,13 +137,13 @@ class Diff(Step):
     def lines(self) -> pd.DataFrame:
         """A row for each line counter and source line; both versions of a line are one row.
 
-        Lines of a hunk stand for themselves, and what joins them is the hunk's number.
+        Lines of a hunk have rows of their own; the hunk's number joins them.
 
         Returns:
-            Columns ``counter``, ``ncu``, ``link``, ``hunks`` and ``symbols`` as of `links`;
-            ``old_file``, ``old_line``, ``old_text`` and the same of ``new`` ("" and 0 where a
-            side has no such line, or the compiler gave none); ``old`` and ``new``, which add up
-            to the counter's sums (NaN where a side has no such line), and ``delta``.
+            Columns ``counter``, ``ncu``, ``link``, ``hunks`` and ``symbols`` as in `links`;
+            ``old_file``, ``old_line``, ``old_text`` and the same for ``new`` ("" and 0 if a side
+            has no such line, or the compiler gave none); ``old`` and ``new``, which add up to the
+            counter's sums (NaN if a side has no such line), and ``delta``.
         """
         placing, sides = self.placing, (self.old, self.new)
         texts = [[(file.text or "").splitlines() for file in side.sources] for side in sides]
@@ -177,6 +177,6 @@ class Diff(Step):
 
 
 def _frame(rows: Sequence[Sequence[object]], columns: list[str]) -> pd.DataFrame:
-    import pandas as pd  # half a second, which no command has to spend
+    import pandas as pd  # takes half a second, which commands need not spend
 
     return pd.DataFrame(rows, columns=columns)

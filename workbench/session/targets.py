@@ -1,7 +1,7 @@
 """Typed targets, resolved to profiles: ``v3``, ``sgemm/v3:n1024@h100``, ``x.ncu-rep::kernel``.
 
-Heavy modules are imported when they are needed: the report reader by a report, the
-study and the store by a version.
+Heavy modules are imported on demand: the report reader for a report, the study and the store for a
+version.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SAY_EVERY = 1000
 
 
 class Named(Record, frozen=True):
-    """Versions that are to be run, and on which problem, as they were typed."""
+    """Versions to run, and their problem, as they were typed."""
 
     versions: tuple[str, ...]
     every: bool = False
@@ -52,7 +52,7 @@ class Named(Record, frozen=True):
 
     @classmethod
     def of(cls, project: Project | None, named: Named | str) -> Named:
-        """All versions of a study where its name is all that was typed."""
+        """All versions of a study if only its name was typed."""
         named = cls((named,)) if isinstance(named, str) else named
         texts, where = of_one_problem(named.versions, Selection(problem=named.problem))
         named = replace(named, versions=texts, problem=where.problem)
@@ -68,12 +68,12 @@ class Named(Record, frozen=True):
         run: bool = True,
         broken: dict[str, UsageError] | None = None,
     ) -> tuple[Project, Study, list[Version]]:
-        """The project, the study and the versions that are meant.
+        """The project, the study and the selected versions.
 
         Args:
             project: The project; None: that of the current folder.
-            run: Run ``study.py``, because the versions are going to be run as well.
-            broken: Takes the errors of those whose files cannot be used; None: one is raised.
+            run: Run ``study.py``, because the versions will be run as well.
+            broken: Receives the errors of those whose files cannot be used; None: one is raised.
 
         Raises UsageError: no version named, versions of several studies, an unknown name.
         """
@@ -116,12 +116,12 @@ class Named(Record, frozen=True):
 
 
 class Target(Record, frozen=True):
-    """A profile with what belongs to it.
+    """A profile with its time, notes and provenance.
 
-    `stale` says that the version's source was edited after the capture; `notes` are
-    sentences that must stand beside any number that is shown. `picked`: one launch was asked
-    for, and it holds no other. `placed`: its device was named with it. `tuned` has a line on each
-    winner of the version's tunings.
+    `stale` says that the version's source was edited after the capture; `notes` are sentences that
+    must accompany any number that is shown. `picked`: one launch was requested, and it holds no
+    other. `placed`: its device was named with it. `tuned` has a line on each winner of the
+    version's tunings.
     """
 
     label: str
@@ -151,11 +151,11 @@ class Target(Record, frozen=True):
 
     @property
     def name(self) -> str:
-        """``sgemm/v3``; of a report its file's name."""
+        """``sgemm/v3``; for a report, its file's name."""
         return f"{self.profile.study}/{self.label}" if self.version else self.label
 
     def __repr__(self) -> str:
-        # All that a profile holds would be a megabyte on a prompt.
+        # A whole profile would print a megabyte at a prompt.
         device, launches = self.profile.device.name, len(self.profile.launches)
         return f"<{self.name} on {device}, {several(launches, 'launch', 'launches')}>"
 
@@ -187,13 +187,13 @@ def resolve(
     selection: Selection = Selection(),  # noqa: B008 - frozen
     places: Places = Places(),  # noqa: B008
 ) -> list[Target]:
-    """The profiles that `texts` mean, all on one device and problem where that is possible.
+    """The profiles that `texts` mean, all on one device and problem if that is possible.
 
-    `places` are where the sources are that reports name and do not hold.
+    `places` are the folders of sources that reports name but do not hold.
 
     Raises:
-        UsageError: unknown study, version, problem, kernel or file; or nothing is
-            recorded of it (the hint says what is, and how to record it).
+        UsageError: unknown study, version, problem, kernel or file; or it has no record (the hint
+            lists the records, and how to make one).
         DataError: a damaged report or store file.
     """
     wanted: list[tuple[str, _Candidates | None]] = []
@@ -220,7 +220,7 @@ def resolve(
 
 
 def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str, str]:
-    """``v3`` -> (``sgemm/v2``, ``v3``), its parent first; UsageError: it has none."""
+    """``v3`` -> (``sgemm/v2``, ``v3``), its parent first; UsageError: it has no parent."""
     if not is_report(text):
         name, _ = apart(text)
         study, version = parse_target(name, place.project, selection.study)
@@ -231,7 +231,7 @@ def from_parent(place: Workspace, text: str, selection: Selection) -> tuple[str,
 
 
 def with_sources(targets: list[Target], places: Places) -> list[Target]:
-    """Targets whose profiles hold the texts that were named for them.
+    """Targets whose profiles hold the texts from the named places.
 
     Raises UsageError: a place is neither folder nor revision, or no file of it fits.
     """
@@ -263,16 +263,15 @@ def _report(place: Workspace, text: str, label: str, selection: Selection) -> Ta
 
 
 def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Profile, str]:
-    """The profile of a report, or of a captured program's kernels; of a large one what is meant.
+    """The profile of a report, or of a captured program's kernels; of a large one, the named part.
 
     `text` is ``x.ncu-rep::kernel`` or ``@before::kernel``.
 
     Returns:
-        The profile, and ``#2`` where it holds that launch alone because it was asked for.
+        The profile, and ``#2`` if it holds only that launch because it was requested.
 
     Raises:
-        UsageError: no launch matches, or an engine that no report is of.
-        DataError: damaged.
+        UsageError: no launch matches, or reports never come from the engine. DataError: damaged.
     """
     if is_capture(text):
         return captures(text).profile_of(place, text), ""
@@ -319,7 +318,7 @@ def _of_large(
 
 
 def _report_labels(texts: list[str]) -> dict[str, str]:
-    """Labels of reports: the file's name, with as many folders as tell two apart."""
+    """Labels of reports: the file's name, with as many folders as distinguish two."""
     out: dict[str, str] = {}
     files = {text: split_target(text) for text in texts if not is_capture(text)}
     out |= {text: text for text in texts if is_capture(text)}
@@ -334,7 +333,7 @@ def _report_labels(texts: list[str]) -> dict[str, str]:
 
 
 def _one_launch(target: Target, number: int) -> Target:
-    """A target of one launch. A recorded time is of all of them, and is left out."""
+    """A target of one launch. A recorded time covers all of them, and is left out."""
     from workbench.ncurep.read import select_launch
 
     profile = select_launch(target.profile, number, of=target.label)
@@ -355,7 +354,7 @@ def _candidates(place: Workspace, text: str, selection: Selection) -> _Candidate
 
 
 class _Candidates:
-    """A version's recorded profiles, and the one among them that is meant."""
+    """A version's recorded profiles, and the selected one."""
 
     def __init__(self, place: Workspace, text: str, selection: Selection) -> None:
         self.project, self.store = place.project, place.store
@@ -374,7 +373,7 @@ class _Candidates:
         self.chosen = self.entries[0]
 
     def _nothing(self, selection: Selection) -> UsageError:
-        """The error for "not recorded": what is, and how to record what is not."""
+        """The error for "not recorded": the existing records, and how to record the missing one."""
         name = f"{self.study_name}/{self.version.id}"
         what = f"no profile of {selection.of(name)} is recorded"
         if selection.engine:
@@ -425,7 +424,7 @@ class _Candidates:
         own = self.version.id
         tuned = tuned_lines(self.store, self.study_name, lambda _: now, untold, own)
         notes.extend(f"without its tuning: {error.message}" for error in untold)
-        # The counters are whole: a time that cannot be read does not hide them.
+        # The counters are complete: a time that cannot be read does not hide them.
         notes.extend(f"without its time: {error.message}" for error in damaged)
         return Target(
             label=self.label,
@@ -440,7 +439,7 @@ class _Candidates:
         )
 
     def _timing(self, version: str, device: str | None, damaged: list[DataError]) -> Timing | None:
-        """A version's time on a device; None: on the one where it was measured last."""
+        """A version's time on a device; None: on the one of its latest measurement."""
         found = self.store.timings(
             damaged=damaged,
             study=self.study_name,
@@ -463,7 +462,7 @@ def _matches(entry: Entry, selection: Selection) -> bool:
 
 
 def _agree(recorded: list[_Candidates], selection: Selection) -> None:
-    """Choose one entry for each, of the same problem, device and engine where there is one.
+    """Choose one entry for each, if possible of the same problem, device and engine.
 
     Order of preference: what all have in common, ncu before the emulator, the study's
     default problem, the project's default device, the device with the newest profile.
@@ -485,7 +484,7 @@ def _agree(recorded: list[_Candidates], selection: Selection) -> None:
         named = each.project.default_device
         among = [e for e in among if named and means_device(named, e.device)] or among
         if len({entry.device for entry in among}) > 1:
-            # Only here do several files have to be read: paths do not tell their age.
+            # Only here must several files be read: paths do not show their age.
             newest = max(among, key=lambda entry: each.store.load(entry.path).captured)
             among = _prefer(among, "device", newest.device)
         each.chosen = among[0]

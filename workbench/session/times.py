@@ -1,7 +1,7 @@
-"""Times of versions as they are measured.
+"""Measured times of versions.
 
-Versions are timed in turn with the study's baseline, on the GPUs that were asked for; an entry
-of what is found is of one model of GPU. What is stored of the same sources need not be measured.
+Versions are timed in turn with the study's baseline, on the requested GPUs; each entry of `found`
+is for one model of GPU. Times stored for the same sources need not be measured again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TimeTask(Task[Timing], frozen=True, kw_only=True):
     """Time versions, each in turn with the study's baseline.
 
     Attributes:
-        since: Times that were stored since then (ISO 8601) are not taken anew.
+        since: Times that were stored since then (ISO 8601) are not measured again.
     """
 
     kind = "time"
@@ -107,7 +107,7 @@ def time(
 
 
 def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:
-    """Each version on its problems; problem by problem, from the least work to the most."""
+    """Each version on its problems, by problem, from the least work to the most."""
     able: list[Combination] = []
     for version in runs.versions:
         try:
@@ -123,11 +123,11 @@ def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:
 def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
     """Stored times of versions, on the device that is named (``sgemm@h200``) or the newest one.
 
-    Without a problem (or ``n4096,s1_*``), all that are stored, from the least work to the most.
+    Without a problem (or ``n4096,s1_*``), all stored times, from the least work to the most.
 
     Raises:
         UsageError: no such version, or two devices.
-        MissingError: nothing is stored of them there.
+        MissingError: no time of them is stored there.
         DataError: a stored file is damaged.
     """
     texts, devices = zip(
@@ -180,7 +180,7 @@ def _measure(
 
     Raises:
         MissingError: there is no GPU to run on.
-        UsageError: GPUs that are not here.
+        UsageError: GPUs that this machine does not have.
     """
     begin = now()
     task = TimeTask(run=runs.options, sampling=manner.sampling)
@@ -193,7 +193,7 @@ def _measure(
             _time(runs, runner, task, todo, times)
         except (KeyboardInterrupt, SystemExit):
             if manner.workers is not None:
-                manner.workers.end()  # and so keep what they have, before that is counted
+                manner.workers.end()  # so that they store their results before these are counted
             if isinstance(runner, Here):
                 done = sum(map(len, times.values()))
                 other = "" if manner.resume else f", --since {begin} in place of --again"
@@ -225,7 +225,7 @@ def _time(
 def _stored(
     runs: VersionRuns, runner: Runner, combinations: Sequence[Combination], manner: Manner
 ) -> dict[str, dict[Key, Timing]]:
-    """Device -> the stored times that still hold; says how many there are.
+    """Device -> the stored times that are still valid; reports their number.
 
     Raises:
         DataError: a stored time is damaged.
@@ -251,9 +251,9 @@ def _stored(
 
 
 def need_one_model(found: Sequence[dict[Key, Timing]], format_: str) -> None:
-    """Refuse to print two documents where one is read.
+    """Refuse to print two documents for one.
 
-    Raises UsageError: times of several models of GPU, and a format that others read.
+    Raises UsageError: times of several models of GPU, and a machine-readable format.
     """
     if len(found) > 1 and format_ in ("json", "csv"):
         raise UsageError(

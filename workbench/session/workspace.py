@@ -1,6 +1,6 @@
 """The folder to work in, the forms of targets, and options.
 
-This module reads no file and imports nothing heavy: a page that is up to date needs no study.
+This module reads no files and imports nothing heavy: a page that is up to date needs no study.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Listener(Protocol):
 
 
 class Workspace:
-    """A folder to work in; a report file needs no project, so none is looked for before.
+    """A folder to work in; a report file needs no project, so it is searched for only when needed.
 
     Args:
         start: The folder, or one above which the project lies; None: the current one.
-        listener: Receives the progress of reading; None: no one.
+        listener: Receives the progress of reading; None: not reported.
     """
 
     def __init__(self, start: Path | None = None, listener: Listener | None = None) -> None:
@@ -81,7 +81,7 @@ class Selection(Record, frozen=True):
     launch: int | None = None
 
     def of(self, name: str) -> str:
-        """Spell a target of this problem and device: ``sgemm/v3:n4096@h200``."""
+        """Spell a target with this problem and device: ``sgemm/v3:n4096@h200``."""
         marks = ((":", self.problem), ("@", self.device))
         return name + "".join(mark + value for mark, value in marks if value)
 
@@ -102,7 +102,7 @@ def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection
 def of_one_problem(
     texts: tuple[str, ...], selection: Selection
 ) -> tuple[tuple[str, ...], Selection]:
-    """Targets without their problem, and the selection with it: one holds for all of them."""
+    """Targets without their problem, and the selection with it: it applies to all of them."""
     names = []
     for text in texts:
         name = text
@@ -110,19 +110,19 @@ def of_one_problem(
             name, own = apart(text, selection)
             name += "".join(text.partition("@")[1:])
             selection = replace(selection, problem=own.problem)
-        names += [name] if name else []  # `:n4096` is of all
+        names += [name] if name else []  # `:n4096` applies to all
     return tuple(names), selection
 
 
 class Places(Record, frozen=True):
-    """Folders of sources as typed: of both sides, of the old one, of the new one."""
+    """Folders of sources as typed: for both sides, for the old one, for the new one."""
 
     source: str | None = None
     source_old: str | None = None
     source_new: str | None = None
 
     def of(self, side: int) -> str | None:
-        """The place of the old side's sources (0), or of the new side's (1)."""
+        """The place of the sources of the old side (0) or the new one (1)."""
         return (self.source_new if side else self.source_old) or self.source
 
 
@@ -131,7 +131,7 @@ class Manner(NamedTuple):
 
     Attributes:
         sampling: Duration, and the state of the caches.
-        resume: Use stored results of the same sources.
+        resume: Use stored results for the same sources.
         since: ISO time; results stored before it are measured again.
         workers: Processes that were started already (`worker_pool.early_workers`).
     """
@@ -153,7 +153,7 @@ def is_program(text: str) -> bool:
 
 
 def refuse_for_program(text: str, **flags: bool) -> None:
-    """Refuse options for kernels where a whole program is meant.
+    """Refuse options for kernels if a whole program is meant.
 
     Raises UsageError: one of the flags is set.
     """
@@ -166,10 +166,10 @@ def refuse_for_program(text: str, **flags: bool) -> None:
 
 
 def is_report(text: str) -> bool:
-    """True if `text` names a report file (with or without ``::kernel``), there or not."""
+    """True if `text` names a report file (with or without ``::kernel``), existing or not."""
     head = text.partition("::")[0]
     if is_capture(text):
-        return True  # the profiled launches of a program, as a report holds them
+        return True  # the profiled launches of a program, as in a report
     return text.endswith(SUFFIXES) or head.endswith(SUFFIXES) or _is_file(head)
 
 

@@ -10,8 +10,8 @@ The choices of a tuned version (``v3@32-4``) lie beside its tuning, and are no v
 
     <device>/<study>/tuned/v3/32-4/<problem>.<engine>.json.zst
 
-What is in a file is the matter of `workbench.store.codec`; that nothing is lost while
-it is written, of `workbench.disk`.
+`workbench.store.codec` defines the content of a file; `workbench.disk` ensures that nothing is lost
+while it is written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MAX_NAME = 200
 
 
 class Entry(Record, frozen=True):
-    """One recorded profile, as its path tells it (nothing was decoded)."""
+    """One recorded profile, as described by its path (nothing was decoded)."""
 
     path: Path
     device: str
@@ -54,7 +54,7 @@ class Entry(Record, frozen=True):
 
 
 class Found(NamedTuple):
-    """A recorded file, as its path tells it; `kind` is an engine, or ``time``."""
+    """A recorded file, as described by its path; `kind` is an engine, or ``time``."""
 
     path: Path
     device: str
@@ -65,7 +65,7 @@ class Found(NamedTuple):
 
     @property
     def entry(self) -> Entry | None:
-        """The profile that it is; None for a time."""
+        """The profile; None for a time."""
         path, device, study, version, problem, kind = self
         if kind == "time":
             return None
@@ -75,23 +75,23 @@ class Found(NamedTuple):
 
 
 def _load(path: Path, *_state: int) -> Profile:
-    """A profile; what `stat` said of its file tells it from its next edition."""
+    """A profile; the `stat` values of its file distinguish it from its next edition."""
     return placed(folded(decode(path, Profile)))
 
 
 def device_slug(name: str) -> str:
     """Return the folder name of a device: ``NVIDIA GeForce RTX 4090`` -> ``rtx-4090``.
 
-    The vendor's and the brand's words carry nothing; an empty name gives ``unknown``.
+    The vendor's and the brand's words carry no information; an empty name gives ``unknown``.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return re.sub(r"^(?:(?:nvidia|tesla|geforce)-)+", "", slug) or "unknown"
 
 
 def means_device(wanted: str, slug: str) -> bool:
-    """Test whether a device that somebody typed is the one of this slug.
+    """Test whether a device that the user typed is the one with this slug.
 
-    Its name, its slug, or the beginning of it: ``h100`` means ``h100-80gb-hbm3``.
+    It may be the name, the slug, or the beginning of it: ``h100`` means ``h100-80gb-hbm3``.
     """
     own = device_slug(wanted)
     return bool(wanted) and (slug == own or slug.startswith(f"{own}-"))
@@ -109,7 +109,7 @@ def component(text: str, what: str) -> str:
     try:
         name = quote(text, safe="+,=@ ")
     except UnicodeEncodeError:
-        name = ""  # a command line argument that was no UTF-8
+        name = ""  # a command line argument that was not UTF-8
     # quote() leaves "." and "~" alone; a leading dot would hide the file or climb out.
     if name.startswith((".", "~", " ")):
         name = f"%{ord(name[0]):02X}{name[1:]}"
@@ -124,9 +124,9 @@ def component(text: str, what: str) -> str:
 class Store:
     """The profiles and times below one folder.
 
-    The first write creates `root`; to read a missing one is an error, unless it `may_lack`: then
-    nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another one. `remembers` is
-    how many profiles that `load` gave last are kept.
+    The first write creates `root`; reading a missing one is an error, unless `may_lack` is set:
+    then nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another one.
+    `remembers` is the number of recently loaded profiles that are kept.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Store:
 
     @classmethod
     def of(cls, project: Project, *, remembers: int = 0) -> Store:
-        """Return the store of a project, which has no folder for it before its first profile."""
+        """Return the store of a project; its folder does not exist before the first profile."""
         return cls(project.profiles, remembers=remembers, may_lack=True)
 
     def __repr__(self) -> str:
@@ -160,14 +160,14 @@ class Store:
         return home / component(version, "version")
 
     def profile_path(self, profile: Profile) -> Path:
-        """Path of `profile`, kept or to be kept; UsageError: a name of it is empty or too long."""
+        """Path of `profile`, stored or not; UsageError: one of its names is empty or too long."""
         names = profile.device.slug, profile.study, profile.version, profile.problem
         return self.path_of(*names, profile.engine)
 
     def path_of(
         self, device: str, study: str, version: str, problem: str, engine: EngineName
     ) -> Path:
-        """Path of a profile, kept or to be kept, of a version or of a choice of a tuned one.
+        """Path of a profile, stored or not, of a version or of a choice of a tuned version.
 
         Raises UsageError: a name is empty or too long.
         """
@@ -211,11 +211,11 @@ class Store:
         try:
             status = path.stat()
         except OSError:
-            return _load(path)  # which tells what is wrong
+            return _load(path)  # which reports the fault
         return self._load(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
     def unfolded(self, path: Path) -> Profile:
-        """Read one profile as `load` does, with lines as recorded, which saves a walk over its PTX.
+        """Read one profile like `load`, but with lines as recorded, without a walk over its PTX.
 
         Raises MissingError, DataError: as `load`.
         """
@@ -264,9 +264,9 @@ class Store:
         device: str | None = None,
         whole: bool = True,
     ) -> Iterator[Profile]:
-        """The recorded profiles that match, each read when it is asked for, in natural order.
+        """The recorded profiles that match, each read on demand, in natural order.
 
-        `device` is by its slug. `whole`: False: without instructions, sources, rules and build, in
+        `device` is a slug. If `whole` is False: without instructions, sources, rules and build, in
         half of the time. Raises DataError: a matching file is damaged.
         """
         for entry in self.find(
@@ -286,7 +286,7 @@ class Store:
         """The one profile that matches; engine ``ncu`` wins over ``emulator``.
 
         Raises:
-            MissingError: nothing of the kind is recorded.
+            MissingError: no such profile is recorded.
             UsageError: several devices or problems match.
             DataError: the file is damaged.
         """
@@ -333,8 +333,8 @@ class Store:
     ) -> list[Timing]:
         """The recorded times that match, in natural order; None matches all.
 
-        `device` is by its slug. `damaged` takes the error of each damaged file, which is then left
-        out. Raises DataError: a matching file is damaged, and there is no `damaged` to take it.
+        `device` is a slug. `damaged` receives the error of each damaged file, which is then left
+        out. Raises DataError: a matching file is damaged, and `damaged` is None.
         """
         found = []
         for file in self._walk(device, study, version, problem):
@@ -349,7 +349,7 @@ class Store:
         return found
 
     def has_timings(self, study: str) -> bool:
-        """Test whether any time of a study is recorded, on whatever device; reads none of them."""
+        """Test whether any time of a study is recorded, on any device, without reading one."""
         return any(file.kind == _TIME for file in self.files(study=study))
 
     # --- the walk -------------------------------------------------------------------

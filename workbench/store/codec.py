@@ -21,10 +21,10 @@ from workbench.disk.limits import RECORD, REPORT, ByteLimit, inflate, read_regul
 from workbench.errors import DataError, MissingError
 from workbench.model import SCHEMA_VERSION, Launch, Metric, Profile, Timing
 
-#: Within two percent of the smallest size (level 19), in half of its time.
+#: Within two percent of the smallest size (level 19), in half of the time.
 _LEVEL = 17
 _MAGIC = b"\x28\xb5\x2f\xfd"
-#: No counter comes near it, and a sum of many still is a number.
+#: No counter comes near it, and a sum of many values is still finite.
 _MOST = 1e30
 
 _REPORT = "This is a bug in the engine that made the record; nothing was written."
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 Format = Literal["workbench-profile", "workbench-timing"]
 
 #: Schema version -> function that turns a record of that version into one of the next.
-#: Applied in order, so each entry only ever knows its own step.
+#: Applied in order, so each entry needs only its own step.
 MIGRATIONS: dict[int, Callable[[Json], Json]] = {}
 
 
@@ -55,13 +55,13 @@ def unpack(data: bytes, path: Path | str = "the frame", limit: ByteLimit | None 
     Raises:
         ValueError: not a zstd frame, cut short, damaged, or followed by other bytes. The
             message says which.
-        DataError: larger than `limit`, or in no proportion to its size; names `path`.
+        DataError: larger than `limit`, or far too large for its packed size; names `path`.
     """
     return b"".join(inflate(data, path, limit or RECORD))
 
 
 def pack_raw(raw: Path | bytes) -> bytes:
-    """A raw report, compressed; what is compressed already is taken as it is.
+    """A raw report, compressed; compressed input is taken as it is.
 
     Raises:
         MissingError: the file cannot be read.
@@ -77,11 +77,11 @@ def pack_raw(raw: Path | bytes) -> bytes:
 
 
 def encode(record: Profile | Timing, path: Path) -> bytes:
-    """Envelope, JSON, zstd; refuses what could not be read back.
+    """Envelope, JSON, zstd; refuses a record that could not be read back.
 
     JSON has no NaN, and a column that contradicts its table would be taken for damage later, when
     the capture cannot be repeated: better to fail here. Raises DataError: NaN, infinity, a table
-    that contradicts itself, or more than is read back.
+    that contradicts itself, or a record larger than the limit for reading.
     """
     problem = contradiction(record)
     if problem:
@@ -111,7 +111,7 @@ def read_record(path: Path) -> bytes:
 
     Raises:
         MissingError: there is no such file, or it may not be read.
-        DataError: it is not a file, damaged where it lies, or too large.
+        DataError: it is not a file, damaged on the disk, or too large.
     """
     try:
         return read_regular(path, RECORD)
@@ -126,7 +126,7 @@ def read_record(path: Path) -> bytes:
 def decode(path: Path, type_: type[T], data: bytes | None = None) -> T:
     """Read one record.
 
-    `data` is what `read_record` gave for the file; None: it is read.
+    `data` is the result of `read_record` for the file; None: it is read.
 
     Raises:
         MissingError: there is no such file, or it may not be read.
@@ -145,7 +145,7 @@ def decode(path: Path, type_: type[T], data: bytes | None = None) -> T:
 
 
 def _part(of: type[msgspec.Struct], without: set[str], **types: Any) -> type[msgspec.Struct]:
-    """A record with some of its fields, which decodes no others."""
+    """A record type with some of the fields, which decodes no others."""
     fields: list[Any] = []
     for field in msgspec.structs.fields(of):
         if field.name in without:
@@ -161,10 +161,10 @@ def _part(of: type[msgspec.Struct], without: set[str], **types: Any) -> type[msg
 def _totals_envelope(metrics: frozenset[str] | None) -> type[Any]:
     kinds = {}
     if metrics is not None:
-        # A field each, so that the thousand others are passed over.
+        # One field per metric, so that the thousand others are skipped.
         named = {f"m{place}": name for place, name in enumerate(sorted(metrics))}
         fields: list[Any] = [(field, Metric | msgspec.UnsetType, msgspec.UNSET) for field in named]
-        with contextlib.suppress(ValueError):  # no field may be called so: all are decoded
+        with contextlib.suppress(ValueError):  # an invalid field name: all are decoded
             kinds["metrics"] = msgspec.defstruct("Metrics", fields, rename=named)
     launch = _part(Launch, {"instructions", "by_timing", "timeline", "rules"}, **kinds)
     passed = {"sources", "build", "notices"}
@@ -177,12 +177,12 @@ def decode_totals(
 ) -> Profile:
     """Read a profile without its instructions, sources, rules and build: in half of the time.
 
-    Damage of skipped parts is found where it breaks the file's checksum or its JSON. `data` as of
-    `decode`. `metrics` are the only ones to read, by ncu's names; a third of the time again. Raises
+    Damage of skipped parts is found where it breaks the file's checksum or its JSON. `data`: as for
+    `decode`. `metrics` are the only ones to read, by ncu's names, in a third of that time. Raises
     MissingError, DataError: as `decode`.
     """
     data = read_record(path) if data is None else data
-    with contextlib.suppress(ValueError):  # whatever it is, `decode` says it
+    with contextlib.suppress(ValueError):  # `decode` reports any fault
         envelope = msgspec.json.decode(unpack(data, path), type=_totals_envelope(metrics))
         if (envelope.format, envelope.schema_version) == (_format(Profile), SCHEMA_VERSION):
             profile = _of_totals(envelope.record)
@@ -200,11 +200,11 @@ def _sources_envelope() -> type[Any]:
 def decode_sources(path: Path) -> Profile:
     """A profile without its launches, build and notices: in a fifth of the time.
 
-    Damage of what is passed over is found as by `decode_totals`. Raises MissingError, DataError: as
+    Damage of skipped parts is found as by `decode_totals`. Raises MissingError, DataError: as
     `decode`.
     """
     data = read_record(path)
-    with contextlib.suppress(ValueError):  # whatever it is, `decode` says it
+    with contextlib.suppress(ValueError):  # `decode` reports any fault
         envelope = msgspec.json.decode(unpack(data, path), type=_sources_envelope())
         if (envelope.format, envelope.schema_version) == (_format(Profile), SCHEMA_VERSION):
             return Profile(**{**msgspec.structs.asdict(envelope.record), "launches": ()})
@@ -235,7 +235,7 @@ def _open(path: Path, plain: bytes, type_: type[T]) -> T:
         )
     if envelope.schema_version == SCHEMA_VERSION:
         return msgspec.json.decode(envelope.record, type=type_)
-    # Before the record is decoded: without its types it can take a hundred times its size.
+    # Checked before the record is decoded: untyped, it can take a hundred times its size.
     for step in range(envelope.schema_version, SCHEMA_VERSION):
         if step not in MIGRATIONS:
             raise ValueError(f"schema {step} is unknown")
@@ -253,8 +253,8 @@ def _migrate(record: Json, version: int) -> Json:
 def contradiction(record: Profile | Timing) -> str:
     """Describe a contradiction in a record; empty if it is consistent.
 
-    Decoding checks types. This checks what types cannot say, which would otherwise surface as an
-    index error far from the damaged file.
+    Decoding checks types. This checks conditions that types cannot express; otherwise they would
+    surface as an index error far from the damaged file.
     """
     if isinstance(record, Timing):
         known = filter(None, (record.time, record.baseline_time, record.ratio))

@@ -1,5 +1,5 @@
-"""A folder of kernels becomes a `Study`: problems, inputs, reference, and a ladder of versions.
+"""Load a folder of kernels as a `Study`: problems, inputs, reference, and a ladder of versions.
 
-In come the files under ``kernels/<study>/``: ``study.py``, which is run, and the versions,
-whose front matter is read. Out go checked records; no compiler and no device is touched.
+It runs ``kernels/<study>/study.py``, reads the front matter of the versions beside it, and returns
+checked records; it uses neither a compiler nor a device.
 """

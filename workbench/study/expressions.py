@@ -1,10 +1,10 @@
-"""Launch expressions: integer arithmetic over a problem's parameters, and no more.
+"""Launch expressions: only integer arithmetic over a problem's parameters.
 
-A `Key` is a place in a version's front matter; what is wrong with its expression is said with
-that place. A `Scope` is what evaluating needs of a study.
+A `Key` is a place in a version's front matter; errors in its expression name that place. A `Scope`
+is the part of a study that evaluation needs.
 
 ``cdiv(M, 128) * 2`` is evaluated by `simpleeval`, restricted to integers: no attribute, subscript
-or string, no call but ``min``, ``max``, ``abs`` and ``cdiv``. An expression is at most 500
+or string, no call except ``min``, ``max``, ``abs`` and ``cdiv``. An expression is at most 500
 characters long and every intermediate value stays within 63 bits, so ``9**9**9`` is an error.
 """
 
@@ -91,7 +91,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
 }
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": lambda *values: min(values),  # also of one, which is not a sequence
+    "min": lambda *values: min(values),  # also of a single value, which is not a sequence
     "max": lambda *values: max(values),
     "abs": abs,
     "cdiv": cdiv,
@@ -105,7 +105,7 @@ FUNCTIONS = frozenset(_FUNCTIONS)
 
 @contextlib.contextmanager
 def _shown(expression: str, where: str) -> Iterator[None]:
-    """Turn what is wrong with an expression into a UsageError that shows it."""
+    """Turn an error in an expression into a UsageError that shows it."""
     try:
         yield
     except _NoValueError as error:
@@ -120,7 +120,7 @@ def _shown(expression: str, where: str) -> Iterator[None]:
 
 
 def _parse(expression: str) -> ast.expr:
-    """The expression's tree, which holds nothing but integer arithmetic."""
+    """The expression's tree, which holds only integer arithmetic."""
     if len(expression) > MAX_LENGTH:
         raise _NoValueError(f"longer than {MAX_LENGTH} characters", "Shorten it.")
     try:
@@ -195,7 +195,7 @@ def _names(expression: str) -> tuple[str, ...]:
 
 
 def names_in(expression: str) -> tuple[str, ...]:
-    """The parameters that an expression uses, each once, as written from left to right.
+    """The parameters that an expression uses, each once, from left to right.
 
     Raises UsageError: the expression is not integer arithmetic.
     """
@@ -203,7 +203,7 @@ def names_in(expression: str) -> tuple[str, ...]:
         return _names(expression)
     except (_NoValueError, RecursionError):
         with _shown(expression, ""):
-            return _names(expression)  # which says what is wrong
+            return _names(expression)  # which reports the error
 
 
 def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> int:
@@ -225,7 +225,7 @@ def evaluate(expression: str, names: Mapping[str, int], *, where: str = "") -> i
         return _bounded(int(evaluator.eval(expression, previously_parsed=tree)))
 
 
-# --- where an expression stands --------------------------------------------------------------
+# --- the place of an expression ---------------------------------------------------------------
 
 
 class Scope(Protocol):
@@ -259,7 +259,7 @@ class Key(NamedTuple):
         return place(self.version, self.path)
 
     def error(self, what: str, hint: str) -> UsageError:
-        """The error for it, at its line."""
+        """The error for the key, at its line."""
         return UsageError(f"{self.where}: {what}", hint)
 
     def names_in(self, text: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""``study.py``: run, and every value in it checked before it is believed.
+"""``study.py``: run it, and check every value in it before use.
 
-The file is plain Python of the project's own author. It runs under no name in
+The file is plain Python by the project's own author. It runs under no name in
 `sys.modules` and leaves `sys.path` and the folder (no ``__pycache__``) as they
-were. Whatever it raises becomes a UsageError with the file's own line.
+were. Any exception in it becomes a UsageError with the file's own line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pointer(Record, frozen=True):
 USES = ("verify", "profile", "sweep")
 _FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
 _DOCS = "`workbench docs front-matter` shows a whole study.py."
-#: The end of time, Ctrl-C, and a lifted study whose data is missing or damaged.
+#: A time limit, Ctrl-C, and a lifted study whose data is missing or damaged.
 NOT_THE_FILES = (WorkbenchError, KeyboardInterrupt, OverError)
 
 
@@ -61,7 +61,7 @@ _Read = TypeVar("_Read", bound=Callable[..., Any])
 
 
 def _judged(read: _Read) -> _Read:
-    """Turn an exception of a value, when it is read or shown, into the file's error."""
+    """Turn an exception that a value raises when it is read or shown into the file's error."""
 
     @functools.wraps(read)
     def reading(file: StudyFile, *args: Any, **kwargs: Any) -> Any:
@@ -79,14 +79,14 @@ def _judged(read: _Read) -> _Read:
 def _words(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its own words are the file's code as well
+    except Exception:  # its message is the file's code as well
         return type(error).__name__
 
 
 class StudyFile:
-    """The names that a ``study.py`` defines, behind checks.
+    """The names that a ``study.py`` defines, with checks.
 
-    `shown` is how messages name it, ``kernels/sgemm/study.py``.
+    `shown` is its name in messages, ``kernels/sgemm/study.py``.
     """
 
     def __init__(self, path: Path, shown: str) -> None:
@@ -125,7 +125,7 @@ class StudyFile:
         return callable(self._names.get(name))
 
     def call(self, function: str, *arguments: object) -> Any:
-        """Call a function of the file; what it raises is named with its line."""
+        """Call a function of the file; its exceptions are reported with their line."""
         try:
             # The file's own output must not get into --format json.
             with contextlib.redirect_stdout(sys.stderr):
@@ -146,7 +146,7 @@ class StudyFile:
         return self._names[name]
 
     def check_functions(self) -> None:
-        """Refuse a file without one of the five functions that every study has."""
+        """Refuse a file that lacks any of the five functions that every study has."""
         for name in _FUNCTIONS:
             value = self._required(name)
             if not callable(value) and not (name == "reference" and isinstance(value, str)):
@@ -154,24 +154,24 @@ class StudyFile:
                 raise self.error(f"`{name}` must be a function{or_version}")
 
     def answering(self) -> str:
-        """The version that ``reference = "v0"`` names; empty where it is a function."""
+        """The version that ``reference = "v0"`` names; empty if it is a function."""
         value = self._names.get("reference")
         return value if isinstance(value, str) else ""
 
     @_judged
     def text(self, name: str, *, optional: bool = False) -> str:
-        """A string that must not be blank, nor missing where it is not `optional`."""
+        """A string that must not be blank, or missing unless it is `optional`."""
         if optional and name not in self._names:
             return ""
         value = self._required(name)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"`{name}` must be a sentence, not {value!r}")
-        value.encode()  # a lone surrogate can be stored and shown nowhere
+        value.encode()  # a lone surrogate can be neither stored nor shown
         return " ".join(value.split())
 
     @_judged
     def tolerance(self) -> float:
-        """The tolerance: 0, for results that are right to the bit, or a number below 1."""
+        """The tolerance: 0 for results that are correct to the bit, or a number below 1."""
         value = self._required("tolerance")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 <= value < 1:
@@ -180,7 +180,7 @@ class StudyFile:
 
     @_judged
     def flag(self, name: str) -> bool:
-        """True or False; False where it is not there."""
+        """True or False; False if it is missing."""
         value = self._names.get(name, False)
         if not isinstance(value, bool):
             raise self.error(f"`{name}` must be True or False, not {value!r}")
@@ -346,9 +346,9 @@ class StudyFile:
     def pointers(
         self, parameters: dict[str, int], sizes: Mapping[str, int | None]
     ) -> tuple[Pointer, ...]:
-        """The result of ``pointers``: (input, byte, buffer that it leads to, byte in that).
+        """The result of ``pointers``: (input, byte, target buffer, byte in the target).
 
-        `sizes` are bytes of every buffer that the study has; None: not known here.
+        `sizes` are the sizes in bytes of every buffer that the study has; None: not known here.
         """
         if not self.has("pointers"):
             return ()
@@ -393,7 +393,7 @@ class StudyFile:
             if array.dtype in (np.int64, np.uint64, np.bool_) and not np.any(
                 (array > 2**53) | (array < -(2**53))
             ):
-                array = array.astype("float64")  # counts, which it holds exactly
+                array = array.astype("float64")  # float64 holds counts exactly
             if array.dtype != np.float64 or array.shape != shape:
                 hint = "Convert the inputs first: a reference in float32 would hide errors."
                 if array.dtype == np.float64:

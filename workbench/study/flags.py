@@ -1,11 +1,11 @@
-"""The compiler flags that a version may ask for: an allow-list by kind, all else refused.
+"""The compiler flags that a version may use: an allow-list by kind; all others are refused.
 
-A version's file may be somebody else's, and nvcc takes far more than what decides the code of
+A version's file may come from someone else, and nvcc accepts far more than options for the code of
 a kernel: programs to start (``-ccbin``), places to write (``-o``, ``-keep-dir``), files with
-further options (``-optf``, ``@file``). What ``data/flags.toml`` names chooses how device code is
-made, and nothing besides. What is given is refused before any compiler starts.
+further options (``-optf``, ``@file``). The flags in ``data/flags.toml`` only choose how device code
+is made. Other flags are refused before any compiler starts.
 
-nvcc starts its programs through a shell and quotes what it passes on with ``"``, within which
+nvcc starts its programs through a shell and quotes their arguments with ``"``, within which
 ``$``, a backtick and a backslash keep their meaning. No text of a project that reaches its
 command line may hold one of them: flags, defines, and the path of the file.
 """
@@ -22,7 +22,7 @@ import tomli
 from workbench.errors import nearest
 
 _FACTS = tomli.loads((Path(__file__).parents[1] / "data/flags.toml").read_text(encoding="utf-8"))
-#: Flags without a value; those with one, and what it must match; the same of ``-Xptxas``.
+#: Flags without a value; those with one, and its pattern; the same for ``-Xptxas``.
 SWITCHES = frozenset(name for names in _FACTS["switches"].values() for name in names)
 VALUES = {name: each["form"] for each in _FACTS["value"] for name in each["names"]}
 PTXAS = {name: each.get("form", "") for each in _FACTS["ptxas"] for name in each["names"]}
@@ -33,14 +33,14 @@ _GLUED = re.compile(r"-([DUIO])(.+)", re.DOTALL)
 _INCLUDES = ("include-path", "I")
 _PTXAS = ("ptxas-options", "Xptxas")
 
-#: Flags that no version has, whose value is the next word and may look like a flag.
+#: Flags that versions never have, whose value is the next word and may look like a flag.
 _FOLLOWED = ("Xcompiler", "Xlinker", "Xnvlink", "compiler-options", "linker-options")
 
 _LISTED = "`workbench docs front-matter` lists the flags that a version may have."
 
 
 def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
-    """The fault of the first flag that may not be given, and the remedy; None: all may."""
+    """The fault of the first forbidden flag, and the remedy; None: all are allowed."""
     for flag, name, value in _read(flags):
         if not name:
             kind = "further options" if flag.startswith("@") else "code"
@@ -67,7 +67,7 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
 
 
 def accepted(flags: Sequence[str]) -> list[str]:
-    """Those of a compiler's flags that a version may have, a word each; no ``-I``."""
+    """The compiler's flags that a version may have, one word each; no ``-I``."""
     words, other = [], ""
     for flag, name, value in _read(flags):
         word, before, other = flag, other, name
@@ -127,7 +127,7 @@ def _inside(folder: str) -> bool:
 
 
 def _ptxas(text: str) -> str:
-    """The first option for ptxas that may not be given; "" where all may."""
+    """The first option for ptxas that may not be given; "" if all may."""
     for option in text.split(","):
         name, mark, value = option.removeprefix("-").removeprefix("-").partition("=")
         if not mark and re.fullmatch(r"-O\d", option):

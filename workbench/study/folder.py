@@ -1,13 +1,13 @@
-"""A folder ``kernels/<study>/`` becomes a `Study`: problems, versions, reference.
+"""Load a folder ``kernels/<study>/`` as a `Study`: problems, versions, reference.
 
 Versions are discovered by their file names and never registered: ``v3_padded.cu``
 is version ``v3``; any other ``.cu`` or ``.py`` file whose front matter says
 ``baseline = true`` is a library to beat, named by its stem. ``study.py`` is plain
 Python and gives all else; docs/front-matter.md lists what it must define.
 
-Looking at a study runs nothing of it (`view_study`), for it may be somebody else's. Versions are
-read as text anyway; the rest is kept in a record beside the profiles, written whenever the study
-was run on purpose. Where that is missing or older, `SeenStudy.note` says so.
+Viewing a study runs none of its code (`view_study`), because it may come from someone else.
+Versions are only read as text; the rest is kept in a record beside the profiles, written whenever
+the study is run on purpose. If that is missing or older, `SeenStudy.note` says so.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Study:
         input_names: The buffers that `inputs` gives, in order.
         tolerance: Largest accepted ‖out − ref‖ / ‖ref‖.
         tolerance_why: The reason for that number.
-        answering: The version whose results the others must equal (``reference = "v0"``); empty
-            where `reference` computes the answer.
+        answering: The version whose results the others must equal (``reference = "v0"``); empty if
+            `reference` computes the answer.
     """
 
     def __init__(self, project: Project, name: str) -> None:
@@ -104,7 +104,7 @@ class Study:
         self._take(load_versions(project, name), first)
 
     def _take(self, found: Versions, problem: Problem | None) -> None:
-        """Take versions; those whose expressions name what a problem does not have are broken."""
+        """Take versions; those whose expressions use names that a problem lacks are broken."""
         self.versions, self.broken = dict(found.sound), dict(found.broken)
         if problem is None:
             return
@@ -137,7 +137,7 @@ class Study:
     # --- what study.py computes ------------------------------------------------
 
     def parameters(self, problem: Problem) -> dict[str, int]:
-        """The problem's parameters and what ``derive`` in study.py adds to them."""
+        """The problem's parameters and those that ``derive`` in study.py adds."""
         own = dict(problem.parameters)
         return own | self._file.derive(dict(own))
 
@@ -150,14 +150,14 @@ class Study:
     ) -> dict[str, npt.NDArray[np.generic]]:
         """Fresh inputs, drawn from `rng`, C-contiguous, in the order of `input_names`.
 
-        Raises UsageError: study.py raised, or gave other names than `input_names`.
+        Raises UsageError: study.py raised, or gave names other than `input_names`.
         """
         return self._file.inputs(self.parameters(problem), rng, self.input_names)
 
     def pointers(
         self, problem: Problem, inputs: Mapping[str, npt.NDArray[np.generic]]
     ) -> tuple[Pointer, ...]:
-        """The addresses that lie in inputs, which lead to other buffers (``pointers``)."""
+        """The addresses inside inputs that point to other buffers (``pointers``)."""
         sizes: dict[str, int | None] = dict.fromkeys(self.output_names)
         sizes |= {name: values.nbytes for name, values in inputs.items()}
         return self._file.pointers(self.parameters(problem), sizes)
@@ -205,7 +205,7 @@ class Study:
 
     @property
     def work(self) -> Literal["flop", "op"]:
-        """The unit of `flops`: ``op`` where all results are integers."""
+        """The unit of `flops`: ``op`` if all results are integers."""
         kinds = [kind for _, kind in self.outputs(next(iter(self.problems.values()))).values()]
         return "op" if all(kind.startswith(("int", "uint")) for kind in kinds) else "flop"
 
@@ -298,7 +298,7 @@ def study_names(project: Project) -> list[str]:
 
 def require_study(project: Project, name: str) -> None:
     """Refuse a name without a study; the UsageError names the nearest one."""
-    # By the names that are there: a file system may refuse to be asked for another one.
+    # Compared with the existing names: a file system may refuse a query for another one.
     if name not in (names := study_names(project)):
         raise UsageError(
             f"there is no study `{name}` in {project.kernels}"
@@ -311,7 +311,7 @@ def require_study(project: Project, name: str) -> None:
 def load_study(project: Project, name: str) -> Study:
     """Load and check a study with all its versions; this runs ``study.py``.
 
-    `view_study` gives a study to look at without running it. Raises UsageError: no such study; or
+    `view_study` gives a study without running it. Raises UsageError: no such study; or
     study.py or the front matter of a version is wrong, with file, line and the nearest right name.
     """
     require_study(project, name)
@@ -321,7 +321,7 @@ def load_study(project: Project, name: str) -> Study:
 def parse_target(text: str, project: Project, study: str | None = None) -> tuple[str, str]:
     """``v3``, ``sgemm/v3`` or ``kernels/sgemm/v3_padded.cu`` -> (study, version).
 
-    The project's default study is meant where none is named, or else `study`. Raises UsageError:
+    If no study is named, `study` is meant, or else the project's default one. Raises UsageError:
     malformed, or no study is named and the project has no default.
     """
     named, slash, version = _without_path(text.strip()).rpartition("/")
@@ -344,7 +344,7 @@ def parse_target(text: str, project: Project, study: str | None = None) -> tuple
 def parse_targets(
     texts: Sequence[str], project: Project, study: str | None = None
 ) -> list[tuple[str, str]]:
-    """Several of one command line, as `parse_target`: ``sgemm/v2 v3`` are two of sgemm."""
+    """Several targets in one command, like `parse_target`: ``sgemm/v2 v3`` are two of sgemm."""
     found: list[tuple[str, str]] = []
     for text in texts:
         found.append(parse_target(text, project, study))
@@ -379,7 +379,7 @@ def _without_path(text: str) -> str:
 
 
 class ProblemFacts(Record, frozen=True):
-    """The facts that ``study.py`` gives of one problem.
+    """The facts that ``study.py`` gives about one problem.
 
     `derived` are all parameters that expressions may use, `outputs` name -> (shape, dtype).
     """
@@ -405,7 +405,7 @@ class StudyFacts(Record, frozen=True):
 
 
 def facts_of(study: Study) -> StudyFacts:
-    """The record of a study that was run; UsageError: study.py raised, or gave what it must not."""
+    """The record of a study that was run; UsageError: study.py raised, or gave an invalid value."""
     return StudyFacts(
         title=study.title,
         source=source_file("study.py", read_source(study.folder / "study.py")).sha256,
@@ -429,8 +429,8 @@ def facts_of(study: Study) -> StudyFacts:
 def run_study(project: Project, name: str) -> Study:
     """Load a study by running its ``study.py``, and keep the facts that views need."""
     study = load_study(project, name)
-    # A folder that cannot be written, or a flops() that fails for one problem, is told where
-    # it matters; here it only means that views go without.
+    # A folder that cannot be written, or a flops() that fails for one problem, is reported where it
+    # matters; here it only means that views lack the facts.
     with contextlib.suppress(WorkbenchError):
         kept = b""
         with contextlib.suppress(OSError, WorkbenchError):
@@ -443,7 +443,7 @@ def run_study(project: Project, name: str) -> Study:
 
 
 class SeenStudy(Study):
-    """A study that was not run; `note` says why its facts may be wrong, "" where they are not."""
+    """A study that was not run; `note` says why its facts may be wrong; "" if they are right."""
 
     def __init__(self, project: Project, name: str, facts: StudyFacts | None, note: str) -> None:
         self.name = name
@@ -463,16 +463,16 @@ class SeenStudy(Study):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks on it: why it may be out of date, and which versions are left out."""
+        """Remarks on the study: why it may be out of date, and which versions are left out."""
         left = (f"{each} is left out: {error.message}" for each, error in self.broken.items())
         return (*([self.note] if self.note else []), *left)
 
     def problem(self, name: str | None = None, use: str = "profile") -> Problem:
-        """As of `Study`; where no problem is known, any name may be one.
+        """As in `Study`; if no problem is known, any name may be one.
 
         Raises:
             UsageError: unknown, or none is meant for `use`.
-            MissingError: no name is given, and it is not known which there are.
+            MissingError: no name is given, and the study's problems are unknown.
         """
         if self._known:
             return super().problem(name, use)
@@ -481,7 +481,7 @@ class SeenStudy(Study):
         return Problem(name=name, parameters={})
 
     def parameters(self, problem: Problem) -> dict[str, int]:
-        """The problem's parameters and what ``derive`` added to them."""
+        """The problem's parameters and those that ``derive`` added."""
         return dict(self._of(problem).derived)
 
     def outputs(self, problem: Problem) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -498,7 +498,7 @@ class SeenStudy(Study):
 
     @property
     def work(self) -> Literal["flop", "op"]:
-        """The unit of `flops`; operations on floats where it is not known."""
+        """The unit of `flops`; operations on floats if it is not known."""
         return super().work if self.output_names else "flop"
 
     def _of(self, problem: Problem) -> ProblemFacts:
@@ -515,9 +515,9 @@ class SeenStudy(Study):
 
 
 def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) -> SeenStudy:
-    """A study without running anything of it.
+    """A study without running its code.
 
-    `known` are problems that profiles or times tell of, for a study without a record. Raises
+    `known` are problems that profiles or times name, for a study without a record. Raises
     UsageError: no such study, a study.py that is not Python, or wrong front matter.
     """
     require_study(project, name)
@@ -526,7 +526,7 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     try:
         facts = msgspec.json.decode(_kept(project, name), type=StudyFacts)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # which is told as what it means
+        pass  # whose consequence is reported instead
     except (OSError, WorkbenchError, ValueError, RecursionError) as error:
         shown = project.facts(name).relative_to(project.root).as_posix()
         wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
@@ -550,19 +550,19 @@ def _kept(project: Project, name: str) -> bytes:
     return read_regular(project.facts(name), FACTS)
 
 
-# --- What may be said of a study that need not be there: its words, without an error ---
+# --- The texts of a study that may be missing, without an error ---
 # Records outlive their study; a report of them needs at most the study's texts.
 
 
 class StudyInfo:
-    """A study's words, or the reason why there are none; records need neither.
+    """A study's texts, or the reason why there are none; records need neither.
 
     Attributes:
-        study: None where it is gone or broken.
-        error: Why the study could not be loaded; None where it was, or does not exist.
-        work: The unit of a job's work: ``flop``, or ``op`` where results are integers.
+        study: None if it is gone or broken.
+        error: Why the study could not be loaded; None if it was, or does not exist.
+        work: The unit of a job's work: ``flop``, or ``op`` if results are integers.
         default: Whether a command that names no study means this one.
-        device: The project's default device; "" where it has none.
+        device: The project's default device; "" if it has none.
     """
 
     def __init__(self, project: Project | None, name: str, study: Study | None = None) -> None:
@@ -587,12 +587,12 @@ class StudyInfo:
 
     @property
     def problem(self) -> str:
-        """The loading error in words; "" where the study was loaded, or does not exist."""
+        """The loading error in words; "" if the study was loaded, or does not exist."""
         return self.error.message if self.error else ""
 
     @property
     def title(self) -> str:
-        """The study's title; its name where it has none."""
+        """The study's title; its name if it has none."""
         return self.study.title if self.study else self.name
 
     @property
@@ -610,9 +610,9 @@ class StudyInfo:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The paths, from the project's root, that its sources depend on beside its own files.
+        """The paths, from the project's root, of other files that its sources depend on.
 
-        Includes were looked for there. Not all are there: a file may come.
+        Includes were looked for there. Not all exist: a file may be added.
         """
         found: set[str] = set()
         for version in self.versions.values() if self._project is not None else ():
@@ -623,7 +623,7 @@ class StudyInfo:
         return tuple(sorted(found))
 
     def source_hash(self, version: str) -> str:
-        """The hash of a version's source as it is now; "" where there is none."""
+        """The hash of a version's current source; "" if there is none."""
         found = self.versions.get(version)
         if found is None or self._project is None:
             return ""

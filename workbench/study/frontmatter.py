@@ -1,9 +1,9 @@
-"""Front matter: the TOML by which a version's file says what it is.
+"""Front matter: the TOML with which a version's file describes itself.
 
-A ``.cu`` file starts with ``/* ---``, TOML, ``--- */``. In a ``.py`` file the TOML
-stands in the module's docstring, between two lines ``---``; where it has a ``[[launch]]``,
-the file holds a Triton kernel. Line numbers in records and errors are the file's own,
-1-based. docs/front-matter.md lists the keys.
+A ``.cu`` file starts with ``/* ---``, TOML, ``--- */``. In a ``.py`` file the TOML is in the
+module's docstring, between two lines ``---``; if it has a ``[[launch]]``, the file holds a Triton
+kernel. Line numbers in records and errors are the file's own, 1-based. docs/front-matter.md lists
+the keys.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from workbench.study.keys import (
 
 # --- the tables, each checked and made a record ------------------------------------------------
 #
-# Checks that need a problem (is the grid empty, is a tensor larger than its buffer?) are
-# looked at when expressions are evaluated: `workbench.study.launches`.
+# Checks that need a problem (is the grid empty, is a tensor larger than its buffer?) are made when
+# expressions are evaluated: `workbench.study.launches`.
 
 #: Keys of a launch that the other compiler decides, or does not know.
 _CUDA_ONLY = ("block", "dynamic_shared", "cluster", "cooperative")
 _TRITON_ONLY = ("num_warps", "num_stages", "divisible_by_16")
-#: Element types of scratch buffers and of what symbols are filled with; all but one are NumPy's.
+#: Element types of scratch buffers and of fills of symbols; all except one are NumPy's.
 DTYPES = (
     *(f"float{bits}" for bits in (16, 32, 64)),
     "bfloat16",
@@ -60,7 +60,7 @@ DTYPES = (
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-#: A kernel in C++: of a namespace, an instantiation of a template.
+#: A kernel in C++, possibly in a namespace or instantiated from a template.
 KERNEL = re.compile(r"[A-Za-z_](?:\w|::)*(?:<[\w\s:,*&()<>-]*>)?\Z", re.ASCII)
 
 
@@ -139,7 +139,7 @@ def _arguments(
 
 
 def read_scratch(keys: Keys, index: int, table: ScratchTable, taken: set[str]) -> ScratchSpec:
-    """A ``[[scratch]]``; `taken` has the names of those before it."""
+    """A ``[[scratch]]``; `taken` has the names already in use."""
     key = f"scratch[{index}]"
     name = keys.required(f"{key}.name", table.name)
     if not _IDENTIFIER.match(name) or name in taken:
@@ -163,7 +163,7 @@ def _dtype(keys: Keys, key: str, dtype: str) -> str:
 
 
 def read_fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> FillSpec:
-    """A ``[[fill]]``; `taken` has the names of those before it."""
+    """A ``[[fill]]``; `taken` has the names already in use."""
     key = f"fill[{index}]"
     name = keys.required(f"{key}.name", table.name)
     if name in taken:
@@ -188,14 +188,14 @@ def read_fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> Fill
 def read_tensor_map(
     keys: Keys, index: int, table: TensorMapTable, taken: set[str]
 ) -> DescriptorSpec:
-    """A ``[[tensor_map]]``; `taken` has the names of those before it."""
+    """A ``[[tensor_map]]``; `taken` has the names already in use."""
     spec = _described(keys, f"tensor_map[{index}]", table, ELEMENT_BYTES, taken)
     _known(keys, f"tensor_map[{index}].fill", table.fill, FILLS)
     return {**spec, "fill": (table.fill,), **_sizes(keys, index, table, TENSOR_MAP_SIZES)}
 
 
 def read_texture(keys: Keys, index: int, table: TextureTable, taken: set[str]) -> DescriptorSpec:
-    """A ``[[texture]]``; `taken` has the names of those before it."""
+    """A ``[[texture]]``; `taken` has the names already in use."""
     spec = _described(keys, f"texture[{index}]", table, CHANNELS, taken)
     _known(keys, f"texture[{index}].read", table.read, ("element", "float"))
     given = table.address if isinstance(table.address, tuple) else (table.address,)
@@ -240,7 +240,7 @@ def _described(
 
 
 def _known(keys: Keys, key: str, value: str, known: Collection[str]) -> None:
-    """Refuse a word that a descriptor does not know."""
+    """Refuse an unknown word for a descriptor."""
     kind, _, what = key.partition("[")[0], "", key.rpartition(".")[2]
     if value not in known:
         hint = did_you_mean(value, known, f"{what}s")
@@ -250,7 +250,7 @@ def _known(keys: Keys, key: str, value: str, known: Collection[str]) -> None:
 def _sizes(
     keys: Keys, index: int, table: TensorMapTable | TextureTable, names: Collection[str]
 ) -> DescriptorSpec:
-    """The keys that hold sizes, those that were given."""
+    """The given keys that hold sizes."""
     kind = "tensor_map" if isinstance(table, TensorMapTable) else "texture"
     given = {each: getattr(table, each) for each in names}
     return {
@@ -278,7 +278,7 @@ def read_expectation(keys: Keys, index: int, table: ExpectTable) -> Expectation:
 
 
 def define_text(value: TuneValue) -> str:
-    """A macro's value as a compiler is given it."""
+    """A macro's value as it is passed to a compiler."""
     return str(int(value) if isinstance(value, bool) else value)
 
 
@@ -296,9 +296,9 @@ def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
     return define_text(value)
 
 
-#: Values of one parameter, and choices of all: plausible limits.
+#: Plausible limits: the most values of one parameter, and the most parameters.
 _MOST_VALUES, _MOST_PARAMETERS = 256, 32
-#: Parameters that are keys of a launch, and what each of their values must be.
+#: Parameters that are keys of a launch, and the form of each of their values.
 _OF_LAUNCH = {
     "block": "a size or a list of up to three: block = [128, [32, 8]]",
     "num_warps": "1, 2, 4, 8, 16 or 32: num_warps = [4, 8]",
@@ -315,9 +315,9 @@ def read_tune(
 ) -> TuneSpec | None:
     """``[tune]``: the values that parameters may have.
 
-    `table` is as it is written, `defines` those of ``[defines]``; a parameter that is none of them
-    is one from now on, with the first of its values. ``block``, ``num_warps`` and ``num_stages``
-    are keys of the launch. `code` is the file without its front matter, which uses the parameters.
+    `table` is the table as written, `defines` those of ``[defines]``; a parameter that is not among
+    them becomes one, with the first of its values. ``block``, ``num_warps`` and ``num_stages`` are
+    keys of the launch. `code` is the file without its front matter, which uses the parameters.
     """
     requires = table.get("requires", "")
     if not isinstance(requires, str):
@@ -438,7 +438,7 @@ class FrontMatter(Description, frozen=True, kw_only=True):
 
 
 class _Header(Record, frozen=True):
-    """The TOML of a file: its text, its first line, the lines of the block around it."""
+    """The TOML in a file: its text, its first line, and the lines of the block around it."""
 
     toml: str
     first: int
@@ -478,7 +478,7 @@ def _cuda_block(text: str, path: str) -> _Header | None:
 def _docstring(text: str, path: str) -> ast.Expr | None:
     try:
         with warnings.catch_warnings():
-            # Python itself warns of "\\d" in a docstring when it runs the file.
+            # Python itself warns about "\\d" in a docstring when it runs the file.
             warnings.simplefilter("ignore")
             body = ast.parse(text).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -497,7 +497,7 @@ def _python_block(text: str, path: str) -> _Header | None:
     if node is None or node.end_lineno is None:
         return None
     rows = text.split("\n")[node.lineno - 1 : node.end_lineno]
-    # The opening quotes may stand on the line of the first "---".
+    # The opening quotes may be on the line of the first "---".
     rows[0] = re.sub(r"^\s*[rRuU]?(\"\"\"|''')", "", rows[0])
     marks = [index for index, row in enumerate(rows) if row.strip() == "---"]
     if not marks:
@@ -528,7 +528,7 @@ def present(text: str, *, path: str, kind: Kind) -> bool:
 
 
 def code(text: str, *, kind: Kind) -> str:
-    """The text without what only describes it: front matter, or the whole docstring."""
+    """The text without its description: front matter, or the whole docstring."""
     if kind == "cuda":
         block = _cuda_block(text, "")
         return text if block is None else "\n".join(text.split("\n")[block.lines[1] :])
@@ -567,7 +567,7 @@ def _load(block: _Header, path: str) -> dict[str, Any]:
 
 
 def _quoted(line: str) -> str:
-    """A line of front matter with quotes where they were forgotten; "" where that is not it."""
+    """A line of front matter with the missing quotes; "" if that is not the fault."""
     key, _, value = (part.strip() for part in line.partition("="))
     listed = value.startswith("[") and value.endswith("]")
     items = re.split(r",(?![^()]*\))", value[1:-1] if listed else value)
@@ -587,7 +587,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
 
     `path` is the name of the file in messages; `kind` is ``cuda`` for a ``.cu``, else a ``.py``.
     Raises UsageError: no front matter, TOML that does not parse, an unknown key, a wrong type or a
-    missing key; names file, line and the nearest right key.
+    missing key; the error names file, line and the nearest valid key.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     block = _block(text, path, kind)
@@ -656,7 +656,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
 
 
 def _check_image(keys: Keys, table: dict[str, object]) -> None:
-    """Refuse what is not an image, and keys that only what is compiled here has."""
+    """Refuse a file that is not an image, and keys that only code compiled here has."""
     if not _SHA256.match(str(table["image"])):
         keys.fail(
             "image",

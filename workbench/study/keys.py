@@ -12,11 +12,11 @@ import msgspec
 
 from workbench.errors import UsageError, did_you_mean
 
-# --- the line of each key; tomllib does not say ----------------------------------------
+# --- the line of each key, which tomllib does not give ---------------------------------------
 #
-# Only what is needed for that is recognized: headers, keys, strings, brackets and
-# comments. The document is read by `tomli` as well, so this scan may take any
-# valid document for granted and must merely not fail on another one.
+# Only the necessary parts are recognized: headers, keys, strings, brackets and
+# comments. `tomli` reads the document as well, so this scan may assume a valid document and must
+# merely not fail on an invalid one.
 
 _HEADER = r"[ \t]*(\[\[?)[ \t]*([^\]\n]+?)[ \t]*\]\]?"
 _KEY = r"[ \t]*((?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')(?:[ \t]*\.[ \t]*[\w-]+)*)[ \t]*="
@@ -28,7 +28,7 @@ _TOKEN = (
     r"|'[^'\n]*'"
     r"|#[^\n]*"
     r"|[\[\]{}\n]"
-    r"""|["'])"""  # one that nothing closes: not a valid document
+    r"""|["'])"""  # one that is not closed: not a valid document
 )
 
 
@@ -41,14 +41,14 @@ def _plain(key: str) -> str:
 def key_lines(toml: str) -> dict[str, int]:
     """The line (1-based) of every key and table header, by its path.
 
-    A table of an array is ``launch[0]``, its keys ``launch[0].grid``. A key that
-    stands twice (which TOML forbids) keeps its first line.
+    A table of an array is ``launch[0]``, its keys ``launch[0].grid``. A key that occurs twice
+    (which TOML forbids) keeps its first line.
     """
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     prefix = ""
     offset, before, line = 0, 0, 1
-    # Compiled here: the lines are looked for where something is wrong, and not of every version.
+    # Compiled here: the lines are needed only for errors, not for every version.
     header_at, key_at, token_at = (re.compile(form).match for form in (_HEADER, _KEY, _TOKEN))
     while offset < len(toml):
         # `offset` is at the start of a statement: a header, a key, or a blank line.
@@ -96,7 +96,7 @@ Scalar = int | float | str
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table as it is written; what was left out is empty."""
+    """A table as it is written; missing keys are empty."""
 
 
 class LaunchTable(Table, frozen=True):
@@ -212,7 +212,7 @@ TABLES: dict[str, type[Table]] = {
     "texture": TextureTable,
     "expect": ExpectTable,
 }
-#: The keys of a tensor map or texture that hold several values; all that hold sizes.
+#: The keys of a tensor map or texture that hold several values; and all that hold sizes.
 LISTS = ("dims", "strides", "box", "element_strides", "lower", "upper", "address")
 TEXTURE_SIZES = ("dims", "channels", "pitch")
 TENSOR_MAP_SIZES = tuple(
@@ -223,7 +223,7 @@ TENSOR_MAP_SIZES = tuple(
 _SIZES = ("`{key}` must hold integers or expressions, not {value!r}", "{key} = {example}")
 _EXAMPLE = '["cdiv(N, 64)", 1], with strings for all but plain numbers'
 _TABLES = ("`{key}` must be a list of tables", "[[{key}]], with two brackets")
-#: Key -> what it must be, and what to write; of all others a string.
+#: Key -> its type in words, and an example; all others are strings.
 _FORMS = {
     **dict.fromkeys(
         ("baseline", "cooperative", "arch_specific", "restores", "normalized"),
@@ -248,7 +248,7 @@ _FORMS = {
     **dict.fromkeys(("launch", "scratch", "fill", "tensor_map", "texture", "expect"), _TABLES),
 }
 _STRING = ("`{key}` must be a string, not {value!r}", '{key} = "…"')
-#: msgspec's messages: what is wrong, and the path to it, `$.launch[0].grid[1]`.
+#: msgspec's messages: the fault, and the path to it, `$.launch[0].grid[1]`.
 _MESSAGE = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]+)`)?\Z", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
 
@@ -268,15 +268,15 @@ class Keys:
 
     @cached_property
     def lines(self) -> dict[str, int]:
-        """The line of each key by its path; looked for where something is wrong with one."""
+        """The line of each key by its path; computed only for an error."""
         return {key: line + self.first - 1 for key, line in key_lines(self.toml).items()}
 
     @cached_property
     def _headers(self) -> dict[str, list[int]]:
-        """The lines of ``[[launch]]`` and the like, which every version is asked for.
+        """The lines of ``[[launch]]`` and the like, which every version needs.
 
-        They are seen without reading every key, but where they are written in another way or a
-        string of several lines may hold some.
+        They are found without reading every key, unless they are written in another way or a string
+        of several lines may hold some.
         """
         found: dict[str, list[int]] = {}
         for line, text in enumerate(self.toml.split("\n"), self.first):
@@ -308,12 +308,12 @@ class Keys:
         return self._fail_type(table, message)
 
     def _fail_type(self, table: dict[str, Any], message: str) -> NoReturn:
-        """Say msgspec's complaint in our words."""
+        """Raise msgspec's complaint in our words."""
         match = _MESSAGE.match(message)
         what, place = (match[1], match[2] or "") if match else (message, "")
         if unknown := _UNKNOWN.match(what):
             self._fail_unknown(place, unknown[1])
-        # An element of a list: its key has the line.
+        # An element of a list has the line of its key.
         path = re.sub(r"(\[\d+\])+\Z", "", place)
         key = path.rpartition(".")[2]
         must, write = _FORMS.get(key, _STRING)
@@ -335,7 +335,7 @@ class Keys:
         )
 
     def missing(self, key: str, example: str) -> NoReturn:
-        """Raise the UsageError for a key that is not there, with a value that it may have."""
+        """Raise the UsageError for a missing key, with an example of a value."""
         table, _, name = key.rpartition(".")
         inside = f" in [[{table.partition('[')[0]}]]" if table else ""
         self.fail(key, f"`{name}` is missing{inside}", f"Add {name} = {example}.")
@@ -347,7 +347,7 @@ class Keys:
     def texts(
         self, key: str, value: Scalar | tuple[Scalar, ...], most: int | None = 3
     ) -> tuple[str, ...]:
-        """Expressions (or one alone), at most `most` of them, as text."""
+        """Expressions (or a single one), at most `most` of them, as text."""
         values = value if isinstance(value, tuple) else (value,)
         if most is not None and len(values) > most:
             self.fail(

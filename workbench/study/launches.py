@@ -30,8 +30,8 @@ from workbench.study.mangling import entries
 # --- tensor maps and textures: descriptors of a buffer's content -----------------------------
 #
 # A tensor map is passed to a kernel by its name, as a ``const __grid_constant__ CUtensorMap``, a
-# texture as a ``cudaTextureObject_t``. What the driver would refuse is refused here, at the line
-# that says it.
+# texture as a ``cudaTextureObject_t``. Values that the driver would refuse are refused here, with
+# their line.
 
 #: The keys that only an im2col map has.
 _OF_PIXELS = ("lower", "upper", "channels", "pixels")
@@ -76,8 +76,8 @@ def resolve_descriptors(
 ) -> dict[str, TensorMapArg | TextureArg]:
     """A version's tensor maps and textures for one problem, by name.
 
-    Raises UsageError: an unknown buffer, a name that a buffer or parameter has, or values that the
-    driver would refuse; at the key's line.
+    Raises UsageError, at the key's line: an unknown buffer, a name that a buffer or parameter has,
+    or values that the driver would refuse.
     """
     if not version.tensor_maps and not version.textures:
         return {}
@@ -108,7 +108,7 @@ def resolve_descriptors(
                     buffer=buffer, map=_tensor_map(spec, values), where=where
                 )
         except DescriptorError as error:
-            # Strides that were not said follow from the axes.
+            # Strides that are not given follow from the axes.
             fault = error.key if spec.get(error.key) or error.key != "strides" else "dims"
             raise Key(version, f"{key}.{fault}").error(
                 f"{error.message} (problem {problem.name})", error.hint
@@ -128,7 +128,7 @@ def _descriptors(version: Version) -> Iterator[tuple[str, DescriptorSpec, tuple[
 
 
 def _check_copied(key: Key, study: Scope, buffer: str) -> None:
-    """Refuse an array of what a kernel writes: it is copied once, before the first launch."""
+    """Refuse an array of a written buffer: it is copied once, before the first launch."""
     if buffer not in study.input_names:
         raise key.error(
             f"`{buffer}` is not an input; arrays are filled before the first launch",
@@ -204,7 +204,7 @@ CTYPES: dict[str, tuple[int, int] | None] = {
 _LETTERS = dict(zip((*CTYPES, "pointer"), "iIqQfdbBhHP", strict=True))
 #: A pointer into a buffer: ``at(x, 64)``, this many bytes past its start.
 _AT = re.compile(r"at\(\s*(\w+)\s*,(.*)\)\Z", re.DOTALL)
-_LARGEST = (2 - 2**-23) * 2.0**127  # of float
+_LARGEST = (2 - 2**-23) * 2.0**127  # the largest float
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?\Z|[+-]?(inf|nan)\Z")
 
 
@@ -228,7 +228,7 @@ class ScalarArg(Record, frozen=True, tag="scalar"):
 
 
 class StructArg(Record, frozen=True, tag="struct"):
-    """A C struct by value: its members in order, without what C puts between them."""
+    """A C struct by value: its members in order, without padding."""
 
     members: tuple[BufferArg | ScalarArg, ...]
 
@@ -239,7 +239,7 @@ Argument = BufferArg | ScalarArg | StructArg | TensorMapArg | TextureArg
 def members_of(
     argument: BufferArg | ScalarArg | StructArg,
 ) -> tuple[BufferArg | ScalarArg, ...]:
-    """A struct's members; any other argument is its own only one."""
+    """A struct's members; any other argument is its own only member."""
     return argument.members if isinstance(argument, StructArg) else (argument,)
 
 
@@ -424,8 +424,8 @@ def resolve_launches(
     """A version's launches with every expression evaluated for one problem.
 
     Raises UsageError: a value that no chip can launch (an empty grid, more than 1024 threads per
-    block …), a tensor map or texture that none can read, or no launch at all, at the key's line; an
-    unmet requirement is not checked here: see `Study.check_requirements`.
+    block …), a tensor map or texture that none can read, or no launch at all, at the key's line.
+    Requirements are not checked here: see `Study.check_requirements`.
     """
     plain = study.names(version, problem)
     buffers = study.buffer_names(version)
@@ -505,7 +505,7 @@ def format_of(kinds: Sequence[str]) -> str:
 def complete(
     launches: tuple[ResolvedLaunch, ...], resources: tuple[KernelResources, ...]
 ) -> tuple[ResolvedLaunch, ...]:
-    """Launches by their compiled kernels' names, with what Triton wants of every launch."""
+    """Launches by their compiled kernels' names, with the additions that Triton needs."""
     wants = {each.name: each for each in resources if each.implied_shared or each.implied_args}
     null = ScalarArg(value=0, ctype="ulong")
     names = [each.name for each in resources]
@@ -561,11 +561,11 @@ def resolve_scratch(
     return tuple(buffers)
 
 
-# --- fills: what buffers and symbols hold before the first launch -------------------------------
+# --- fills: the contents of buffers and symbols before the first launch -------------------------
 #
 # A fill writes one of the version's own buffers (outputs, scratch) or a ``__constant__`` or
 # ``__device__`` variable of its code. Any other name is taken for such a variable; whether the
-# build has it is known only to what runs the version.
+# build has it is known only when the version runs.
 
 _INTEGER = re.compile(r"(u?)int(\d+)\Z")
 
@@ -574,8 +574,8 @@ class ResolvedFill(Record, frozen=True):
     """A fill with its values evaluated.
 
     `input` names the input that is copied; empty: `values` of type `dtype` are repeated, the
-    last repetition cut where the memory ends. They are numbers as text, because some cross the
-    border to the worker that JSON has not (infinities). `where` is the place in the front matter.
+    last repetition cut where the memory ends. They are numbers as text, because some that pass to
+    the worker have no form in JSON (infinities). `where` is the place in the front matter.
     """
 
     name: str
@@ -598,8 +598,8 @@ class FillScope(Scope, Protocol):
 def resolve_fills(study: FillScope, version: Version, problem: Problem) -> tuple[ResolvedFill, ...]:
     """A version's fills for one problem.
 
-    Raises UsageError: an input is to be filled, or copied under a name that no input has; a value
-    that the type does not hold; at the key's line.
+    Raises UsageError, at the key's line: the fill is of an input, or copies an unknown input, or
+    has a value that the type cannot hold.
     """
     if not version.fills:
         return ()
@@ -640,7 +640,7 @@ def _resolved(
 
 
 def _dtype(spec: FillSpec, types: dict[str, str], key: Key) -> str:
-    """The type of the values: the buffer's own, or the one said for a variable of the code."""
+    """The type of the values: the buffer's own, or the one given for a variable of the code."""
     own = types.get(spec.name, "")
     if own and spec.dtype not in ("", own):
         raise key.error(f"`{spec.name}` holds {own}, not {spec.dtype}", "Leave `dtype` out.")

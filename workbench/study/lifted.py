@@ -1,8 +1,8 @@
-"""One launch of somebody's program, as it was kept: ``kernels/<study>/captured/``.
+"""One recorded launch of a user's program: ``kernels/<study>/captured/``.
 
 The folder holds ``launch.json.zst``, which is a `LiftedLaunch`, and the files that it names: each
-buffer before the launch (and after it, where the launch changed it), the module's image, its PTX.
-All are zstd frames; a buffer's SHA-256 is in the record. Nothing of it is run by reading it.
+buffer before the launch (and after it, if the launch changed it), the module's image, its PTX. All
+are zstd frames; a buffer's SHA-256 is in the record. Reading it runs none of it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from workbench.disk.writing import replace_file, replacing
 from workbench.errors import DataError, MissingError
 from workbench.model import Dim3, Record
 
-#: The folder of a study that holds it, and the record in there.
+#: The folder of a study that holds it, and the record in that folder.
 FOLDER, RECORD = "captured", "launch.json.zst"
 SCHEMA = 1
 _FORMAT = "workbench-lifted"
-_LEVEL = 3  # of data that is mostly random; a gigabyte takes some seconds
+_LEVEL = 3  # the data is mostly random; a gigabyte takes some seconds
 _PIECE = 1 << 22
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-#: No launch has more: parameters of a kernel are at most 32,764 bytes, a grid 2^31-1 blocks.
+#: Limits of every launch: parameters of a kernel are at most 32,764 bytes, a grid 2^31-1 blocks.
 _MOST_ARGUMENTS, _MOST_DIMENSION = 32_764, 2**31 - 1
 #: A pointer's bytes.
 POINTER = 8
 
 
 class LiftedBuffer(Record, frozen=True):
-    """Memory that the launch could reach: an allocation's part, or a symbol of its module.
+    """Memory that the launch could reach: a part of an allocation, or a symbol of its module.
 
     `size` in bytes, from `address` on. `before` and `after` name files of the folder; `after` is
-    None if the launch did not change it; then both hashes are equal. `filled`: whether
-    something was written there before the launch; None: unknown.
+    None if the launch did not change it; then both hashes are equal. `filled`: whether it was
+    written before the launch; None: unknown.
     """
 
     name: str
@@ -56,7 +56,7 @@ class LiftedBuffer(Record, frozen=True):
 
     @classmethod
     def sealed(cls, name: str, seals: tuple[str, str], **place: Any) -> LiftedBuffer:
-        """A buffer by the hashes of its content before and after; its files get its name."""
+        """A buffer from the hashes of its content before and after; its files get its name."""
         after = f"{name}.after.zst" if seals[0] != seals[1] else None
         return cls(
             name=name,
@@ -69,7 +69,7 @@ class LiftedBuffer(Record, frozen=True):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Its files: of before the launch, and of after it where that is another content."""
+        """Its files: one from before the launch, and one from after it if the content differs."""
         return (self.before,) if self.after is None else (self.before, self.after)
 
 
@@ -97,7 +97,7 @@ class LiftedPointer(Record, frozen=True):
 
 
 class LiftedTexture(Record, frozen=True):
-    """A texture object that an argument is: its texels' buffer, and the keys of ``[[texture]]``.
+    """An argument that is a texture object: its texels' buffer, and the keys of ``[[texture]]``.
 
     `dims` are in texels, the innermost first; `pitch` in bytes, 0 without gaps.
     """
@@ -116,12 +116,12 @@ class LiftedTexture(Record, frozen=True):
 
 
 class LiftedLaunch(Record, frozen=True):
-    """A launch with all that it read and wrote. Shared memory in bytes.
+    """A launch with all data that it read and wrote. Shared memory is in bytes.
 
-    `launch` counts the launches of the kernel in its program, from 1 on. `duration_ns` is what it
-    took in there, untouched. `repeats_equal`: whether a second run on the same data wrote the
-    same bytes; None: it was not run again. `notes` say what was left out, and by which rule.
-    Without an `image` its source is compiled.
+    `launch` counts the launches of the kernel in its program, from 1. `duration_ns` is its time in
+    the program, untouched. `repeats_equal`: whether a second run on the same data wrote the same
+    bytes; None: no second run. `notes` list omitted data, and the rule for each. Without an `image`
+    its source is compiled.
     """
 
     kernel: str
@@ -152,7 +152,7 @@ class LiftedLaunch(Record, frozen=True):
 class RecordedLaunch(NamedTuple):
     """A launch and the content of the files that its record names, piece by piece.
 
-    `stored`: how many bytes its threads stored, at most, to memory that is not shared or local.
+    `stored`: the most bytes that its threads stored to memory that is not shared or local.
     """
 
     launch: LiftedLaunch
@@ -172,11 +172,11 @@ class _Sealed(msgspec.Struct):
 
 
 def write_lifted(folder: Path, recorded: RecordedLaunch) -> None:
-    """Keep a launch, its record last. `folder` is a fresh one that is renamed when it is whole.
+    """Keep a launch, its record last. `folder` is a new one that is renamed when it is complete.
 
     Raises:
         MissingError: no space, no permission.
-        DataError: the record contradicts itself, or the files.
+        DataError: the record contradicts itself or the files.
     """
     replace_file(folder, ".gitignore", b"*\n")
     launch = recorded.launch
@@ -198,7 +198,7 @@ def write_lifted(folder: Path, recorded: RecordedLaunch) -> None:
 
 
 def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> tuple[str, int]:
-    """Write one file; the hash of what it holds, and how many bytes."""
+    """Write one file; returns the hash of its content, and its size in bytes."""
     seal, size = sha256(), 0
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, threads=2)
     with replacing(folder, name) as stream, packer.stream_writer(stream, closefd=False) as packed:
@@ -210,10 +210,10 @@ def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> tuple[str, int]:
 
 
 def read_lifted(folder: Path) -> LiftedLaunch:
-    """The record of a launch that was kept. Its buffers are not read: `lifted_bytes`.
+    """The record of a stored launch. Its buffers are not read: see `lifted_bytes`.
 
     Raises:
-        MissingError: there is none.
+        MissingError: there is no record.
         DataError: it is damaged, contradicts itself, holds too much, or is of a newer workbench.
     """
     return _read(folder)[0]
@@ -224,7 +224,7 @@ def lifted_bytes(folder: Path, name: str) -> bytes:
 
     Raises:
         MissingError: there is no such file.
-        DataError: it is damaged, or no longer what was recorded.
+        DataError: it is damaged, or differs from the record.
     """
     launch, hashes = _read(folder)
     path = folder / name
@@ -251,10 +251,10 @@ AGAIN = "Restore the folder as it was, or lift the kernel again: `workbench new 
 
 
 def _exactly(path: Path, size: int) -> bytes:
-    """Unpack a frame of exactly `size` bytes; never take in more.
+    """Unpack a frame of exactly `size` bytes; never read more.
 
-    Buffers of zeros are honest, so that no ratio is asked for: `_contradiction` bounds them all.
-    ValueError: of another size, or not a whole frame. OSError: it cannot be read.
+    Buffers of zeros are legitimate, so no ratio is checked: `_contradiction` limits them all.
+    ValueError: another size, or not a complete frame. OSError: it cannot be read.
     """
     out = bytearray()
     try:
@@ -304,7 +304,7 @@ def _read(folder: Path) -> tuple[LiftedLaunch, dict[str, str]]:
 
 
 def _check_size(folder: Path, launch: LiftedLaunch) -> None:
-    """Refuse buffers that expand to more than a user lifts on purpose (DataError)."""
+    """Refuse buffers that expand to more than users lift on purpose (DataError)."""
     total = sum(each.size * len(each.files) for each in launch.buffers)
     if total <= LIFTED.bytes:
         return
@@ -342,7 +342,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
 
 
 def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
-    """The first argument or pointer outside of its bounds; "" without one."""
+    """The first argument or pointer outside its bounds; "" without one."""
     end = 0
     lengths: dict[int, int] = {}
     for place, each in enumerate(launch.arguments):

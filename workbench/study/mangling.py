@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import cache
 
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib")
-#: Of an integer as an argument of a template: its type, and its suffix.
-#: Other names of the same types and values, as headers have them.
+#: For an integer as a template argument: its type, and its suffix. Other names of the same types
+#: and values, as in headers.
 _ALIASES = {
     "half": "__half", "half2": "__half2", "nv_bfloat16": "__nv_bfloat16",
     "nv_bfloat162": "__nv_bfloat162", "uint": "unsigned int", "size_t": "unsigned long",
@@ -24,7 +24,7 @@ _CAST, _SUFFIX = re.compile(r"\([a-z ]+\)(?=-?\d)"), re.compile(r"\b(\d+)(?:u|l|
 @cache
 def _demangler() -> Callable[[str], str] | None:
     """``__cxa_demangle`` of the C++ runtime, which nearly every system has."""
-    import ctypes  # few commands meet such a name
+    import ctypes  # few commands need it
 
     for name in _LIBRARIES:
         with suppress(OSError, AttributeError):
@@ -50,7 +50,7 @@ def _demangler() -> Callable[[str], str] | None:
 
 
 def demangled(symbol: str) -> str:
-    """``_Z4gemmPf`` -> ``gemm(float*)``; what is not a mangled C++ name comes back as it is."""
+    """``_Z4gemmPf`` -> ``gemm(float*)``; other names are returned unchanged."""
     call = _demangler() if symbol.startswith("_Z") else None
     return call(symbol) if call else symbol
 
@@ -65,7 +65,7 @@ def written(symbol: str) -> str:
             signature = signature[:at]
             break
     depth = 0
-    for at in range(len(signature) - 1, -1, -1):  # and what it gives back stands before a blank
+    for at in range(len(signature) - 1, -1, -1):  # and its return type ends at a blank
         depth += (signature[at] == ">") - (signature[at] == "<")
         if signature[at] == " " and depth == 0:
             return signature[at + 1 :]
@@ -73,7 +73,7 @@ def written(symbol: str) -> str:
 
 
 def own_name(kernel: str) -> str:
-    """The function's own name, however a launch names it: without its namespace and types."""
+    """The function's own name, without the namespace and types that a launch may give."""
     name = written(kernel) if kernel.startswith("_Z") else kernel
     return name.partition("<")[0].rpartition("::")[2]
 
@@ -81,7 +81,7 @@ def own_name(kernel: str) -> str:
 def spelled(name: str) -> str:
     """Normalise a name: drop blanks, casts, suffixes and other spellings of types.
 
-    `name` is as a demangler, ncu or a source has it.
+    `name` comes from a demangler, ncu or a source.
     """
     name = _ALIAS.sub(lambda word: _ALIASES.get(word[0], "unsigned int"), name)
     return re.sub(r"\s+", "", _SUFFIX.sub(r"\1", _CAST.sub("", name)))

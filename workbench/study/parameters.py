@@ -1,4 +1,4 @@
-"""A kernel's parameters, as far as its source and its mangled name say them, and buffers' names."""
+"""A kernel's parameters, as far as its source and mangled name give them, and buffers' names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KernelParameter:
 
     @property
     def element(self) -> str:
-        """NumPy's name of what it points to, or of what it is; empty where it is not known."""
+        """NumPy's name of its own type, or of the type that it points to; empty if unknown."""
         return KNOWN.get(_VECTOR.sub(r"\1", " ".join(_QUALIFIERS.sub(" ", self.type).split())), "")
 
     @property
@@ -39,8 +39,8 @@ def parameters_of(
 ) -> list[KernelParameter]:
     """The kernel's parameters: types by its mangled name, names by its source.
 
-    Its `demangled` name and its `text` may be empty; `count`: how many there are; None: as many as
-    either says.
+    Its `demangled` name and its `text` may be empty; `count`: their number; None: as many as either
+    gives.
     """
     mangled = in_parentheses(demangled)
     plain = without_comments(text)
@@ -57,7 +57,7 @@ def parameters_of(
         said = re.match(r"(.*?)(\w+)\s*(?:\[\w*\])?\Z", written[place].strip(), re.DOTALL)
         name = said[2] if said and said[1].strip() else ""
         own = said[1] if said else ""
-        # A template's source says T; its instance says what that is.
+        # A template's source has T; its instance has the type.
         out.append(KernelParameter(name, mangled[place] or own))
     return out
 

@@ -17,8 +17,8 @@ def recorded(
 ) -> npt.NDArray[np.generic]:
     """The content of a buffer before the launch or `after` it, as a flat array.
 
-    `folder` is ``captured``, beside the study; `dtype` is NumPy's name of the elements, or
-    ``bfloat16``. A buffer that the launch left alone is the same before and after. Raises
+    `folder` is ``captured``, in the study; `dtype` is NumPy's name of the element type, or
+    ``bfloat16``. A buffer that the launch did not change is the same before and after. Raises
     MissingError, DataError: as `workbench.study.lifted.lifted_bytes`; or there is no such buffer.
     """
     known = {each.name: each for each in read_lifted(folder).buffers}

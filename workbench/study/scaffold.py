@@ -1,4 +1,4 @@
-"""New files for people to fill in: a project, a study, the next version of a ladder."""
+"""New files for users to fill in: a project, a study, the next version of a ladder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from workbench.study.folder import Study
 from workbench.study.keys import LISTS
 from workbench.study.sources import VERSION_NAME, load_versions, read_source
 
-#: The one problem of a study that is made of a report or of a launch.
+#: The only problem of a study that is made from a report or from a launch.
 PROBLEM = "captured"
 _STUDY_NAME = re.compile(r"[A-Za-z]\w*\Z", re.ASCII)
-#: A text of a template, in the language of who will read the file.
+#: A text of a template that is translated into the reader's language.
 _SAID = re.compile("«(.+?)»")
 _PREDICT = N_(
     "# Predict what your change will move, before you measure it: `workbench docs counters`\n"
@@ -45,23 +45,23 @@ _EXPECT = """\
 
 
 def first_text(name: str) -> str:
-    """The text that a new file begins with, by its name: ``study/study.py``.
+    """The initial text of a new file, by its name: ``study/study.py``.
 
-    What people read of it stands between « and », and is translated.
+    Text between « and » is for readers, and is translated.
     """
     resource = files("workbench").joinpath("data", "templates", *f"{name}.template".split("/"))
     return _SAID.sub(lambda said: _(said[1]), resource.read_text(encoding="utf-8"))
 
 
 def filled(text: str) -> str:
-    """A paragraph of a file, 95 columns wide; Chinese has no blanks: a sentence a line."""
+    """A paragraph of a file, 95 columns wide; Chinese has no blanks: a line per sentence."""
     if current() == "en":
         return textwrap.fill(text, 95)
     return re.sub(r"(?<=[。；])(?=.)", "\n", text)
 
 
 def trimmed(axes: Iterable[int | str]) -> list[int | str]:
-    """Extents without the ones at their end."""
+    """Extents without trailing ones."""
     found = list(axes)
     while len(found) > 1 and found[-1] == 1:
         found.pop()
@@ -72,7 +72,7 @@ def trimmed(axes: Iterable[int | str]) -> list[int | str]:
 
 
 def start_project(root: Path, study: str = "") -> list[str]:
-    """Make a folder a project; its files stay unchanged.
+    """Make a folder a project; its existing files stay unchanged.
 
     `study` is the name of a first study, which becomes the default one; empty for none. Returns
     the paths that were written, relative to `root`. Raises UsageError: the folder is a project
@@ -92,12 +92,12 @@ def start_project(root: Path, study: str = "") -> list[str]:
             create_files(root, {f"{folder}/.gitkeep": b""})
             written.append(f"{folder}/.gitkeep")
     if not (root / "reports" / ".gitignore").exists():
-        # The site is made from profiles/ at any time, so git need not keep it.
+        # The site can be made from profiles/ at any time, so git need not keep it.
         create_files(root, {"reports/.gitignore": b"*\n!.gitignore\n"})
         written.append("reports/.gitignore")
     if study:
         written += start_study(Project(root=root, default_study=study), study)
-    # The settings come last: they make the folder a project, and all of it is there then.
+    # The settings come last: they make the folder a project, whose other files exist by then.
     settings = first_text("workbench.toml").replace("@STUDY@", study)
     create_files(root, {"workbench.toml": settings.encode()})
     return [*written, "workbench.toml"]
@@ -113,7 +113,7 @@ def study_name(after: str) -> str:
 
 
 def check_study_name(name: str) -> None:
-    """Refuse a study's name that holds more than letters, digits and ``_``."""
+    """Refuse a study's name that holds characters other than letters, digits and ``_``."""
     if not _STUDY_NAME.match(name):
         raise UsageError(
             f"`{name}` cannot be a study's name",
@@ -129,7 +129,7 @@ def check_study_free(project: Project, name: str, hint: str) -> None:
 
 
 def start_study(project: Project, name: str) -> list[str]:
-    """Write a small working study, to be replaced piece by piece; gives the relative paths.
+    """Write a small working study, to be replaced piece by piece; returns the relative paths.
 
     Raises UsageError: the name cannot be one, or is taken.
     """
@@ -143,10 +143,10 @@ def start_study(project: Project, name: str) -> list[str]:
 def write_study(
     project: Project, name: str, make: Callable[[Path], Mapping[str, str]]
 ) -> list[str]:
-    """Write a new study: all of it or nothing, also where the process is killed meanwhile.
+    """Write a new study: all of it or nothing, even if the process is killed.
 
     `make` gives the texts of the study's files by name, and all are read before one is written. It
-    gets the folder that becomes the study's, and may put recorded data in there. Gives the paths
+    gets the folder that becomes the study's, and may put recorded data in it. Returns the paths
     that were written, relative to the project. Raises UsageError: the name cannot be one, or is
     taken; or a text is not valid in its file.
     """
@@ -159,7 +159,7 @@ def write_study(
 
 
 def _checked(study: str, file: str, text: str) -> bytes:
-    """A file's bytes, where they are Python or a version as they must be."""
+    """A file's bytes, after a check that they are valid Python or a valid version."""
     path = f"kernels/{study}/{file}"
     if file == "study.py":
         compiled(text, Path(path), path)
@@ -174,12 +174,12 @@ def _checked(study: str, file: str, text: str) -> bytes:
 
 
 def docstring(*paragraphs: str) -> str:
-    """A module's docstring that holds what it is given, whatever characters are in there."""
+    """A module's docstring that holds the given paragraphs, with any characters."""
     text = "\n\n".join(paragraphs).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return f'"""{text}\n"""\n\n'
 
 
-#: The ladder that comes with the installation, as it was recorded.
+#: The ladder that comes with the installation, with its records.
 EXAMPLE = "scale_add"
 _RECORDED = "profiles/h200/scale_add"
 
@@ -192,11 +192,11 @@ def ensure_project(root: Path) -> list[str]:
 def start_example(project: Project) -> list[str]:
     """Write the ladder that came with workbench, with its records on an H200.
 
-    Gives the paths that were written, relative to the project.
+    Returns the paths that were written, relative to the project.
 
     Raises:
         UsageError: the project has a study of that name.
-        MissingError: the installation holds no example.
+        MissingError: the installation contains no example.
     """
     check_study_free(project, EXAMPLE, f"`workbench list {EXAMPLE}` shows it.")
     found = {
@@ -301,7 +301,7 @@ def version_text(
     code: str = "",
     lifted: _ContinuedKernel | None = None,
 ) -> str:
-    """The first text of a child: its parent's code (or another) under front matter of its own."""
+    """The initial text of a child: its parent's code (or another) under its own front matter."""
     if lifted is not None:
         parent, code = lifted.version, code or lifted.code
     toml = pair("title", title, 6) + pair("parent", parent.id, 6) + pair("change", change, 6)
@@ -313,13 +313,13 @@ def version_text(
     return f'r"""{title.replace(chr(34), chr(39))}.\n\n---\n{toml}---\n"""\n{code}'
 
 
-#: A namespace without a name, and what a mangled name says of it, which each compiler does anew.
+#: An unnamed namespace, and its form in a mangled name, which differs between compilers.
 _UNNAMED = re.compile(r"\bnamespace(?=\s*\{)")
 _GLOBAL = re.compile(r"(\d+)(?=_GLOBAL__N_)")
 
 
 def _code(parent: Version) -> str:
-    """The code that a child begins with; of a lifted kernel the source, as far as it was found."""
+    """The initial code of a child; for a lifted kernel, the source, as far as it was found."""
     code = frontmatter.code(parent.text, kind=parent.kind)
     if not parent.image:
         return code
@@ -333,16 +333,16 @@ def _code(parent: Version) -> str:
 
 
 def _named(kernel: str) -> str:
-    """The mangled name of a kernel where unnamed namespaces have got a name (`_code`)."""
+    """The mangled name of a kernel whose unnamed namespaces were given a name (`_code`)."""
     found = _GLOBAL.search(kernel)
     if found is None:
         return kernel
     return f"{kernel[: found.start()]}6lifted{kernel[found.end() + int(found[1]) :]}"
 
 
-# --- a kernel in Triton, of whose launch machine code says the least --------------------------
+# --- a kernel in Triton, whose machine code says least about its launch ---------------------------
 
-#: NumPy's name of elements -> Triton's; front matter's cast of a number -> Triton's type.
+#: NumPy's name of elements -> Triton's; a number's cast in front matter -> Triton's type.
 _ELEMENTS = {"float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "bf16"}
 _NUMBERS = {"int": "i32", "uint": "i32", "long": "i64", "ulong": "i64", "double": "fp64",
             "short": "i16", "ushort": "i16", "char": "i8", "uchar": "i8"}  # fmt: skip
@@ -419,7 +419,7 @@ def _continued(
 
 
 class _ContinuedKernel(NamedTuple):
-    """A version made of a lifted one, and its code."""
+    """A version made from a lifted one, and its code."""
 
     version: Version
     code: str
@@ -437,7 +437,7 @@ def _elements(study: str) -> dict[str, str]:
 
 
 def recorded_tables(study: str) -> dict[str, Any]:
-    """The constants of a ``study.py`` by name, read without running it; SyntaxError: no Python."""
+    """The constants of a ``study.py`` by name, read without running it; SyntaxError: not Python."""
     tables = {}
     for node in ast.parse(study).body:
         if isinstance(node, ast.Assign):
@@ -449,7 +449,7 @@ def recorded_tables(study: str) -> dict[str, Any]:
 def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:
     """An argument's type in Triton's words, and the argument.
 
-    Four bytes that would be no likely number of things, and are one as a float, are taken for that.
+    Four bytes that are unlikely as an integer, but likely as a float, are taken for a float.
     """
     found = _NUMBER.fullmatch(text)
     if found is None:
@@ -487,11 +487,11 @@ def start_version(
 ) -> str:
     """Write the file of a new version; the path, relative to the project.
 
-    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: "": to be
-    filled in. `change` is the difference from its parent. `text` is the whole file, or its code
-    alone, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted kernel
-    in Triton. Raises UsageError: the name is not a version's name, or the number is taken, or the
-    study cannot be read with it; then the file is not there.
+    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: if "", it is
+    to be filled in. `change` is the difference from its parent. `text` is the whole file, or only
+    its code, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted
+    kernel in Triton. Raises UsageError: the name is not a version's name, or the number is taken,
+    or the study cannot be read with it; then the file is removed.
     """
     match = VERSION_NAME.match(name)
     if match is None:

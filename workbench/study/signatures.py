@@ -1,11 +1,11 @@
 """Check a kernel's arguments against the sizes and types of its parameters.
 
-A driver reads as many bytes as a kernel's parameters have, whatever it was given: arguments are
-counted and measured against the PTX before anything is launched.
+A driver reads as many bytes as a kernel's parameters have, whatever it was given: the number and
+sizes of arguments are checked against the PTX before anything is launched.
 
 NumPy makes float64 by default, and a kernel that takes ``const float*`` reads such an array as
-noise: no compiler sees that, and no access is out of bounds. Only types that are written out are
-read; names of a typedef or a template are skipped.
+noise: compilers do not see that, and every access is in bounds. Only built-in type names are read;
+names of a typedef or a template are skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from workbench.study.mangling import entries, own_name
 from workbench.study.sources import without_comments
 
 _TABLES = tomli.loads((Path(__file__).parents[1] / "data/ctypes.toml").read_text(encoding="utf-8"))
-#: NumPy's name of what a pointer of that type points to; and the same with further types.
+#: NumPy's name of the type that a pointer points to; and the same with further types.
 ELEMENTS, _FURTHER = (
     {name: dtype for dtype, names in _TABLES[table].items() for name in names}
     for table in ("elements", "further")
@@ -57,7 +57,7 @@ _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 
 
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
-    """Hold arguments against the parameters that kernels were compiled with.
+    """Check arguments against the parameters that kernels were compiled with.
 
     Kernels that `ptx`, the compiled code, lacks are skipped. Raises UsageError: there are more or
     fewer arguments than parameters, or one is of another size; at the line of `args`.
@@ -102,7 +102,7 @@ def launch_key(version: Version, launch: ResolvedLaunch, name: str) -> Key:
 
 
 def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken: str) -> None:
-    """Refuse a number for a pointer, a buffer for a number, and what is not a texture for one."""
+    """Refuse a number for a pointer, a buffer for a number, and another argument for a texture."""
     is_texture = isinstance(argument, TextureArg)
     if taken and is_texture != (taken in _TEXTURES):
         raise key.error(
@@ -129,7 +129,7 @@ def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken:
 
 
 def _check_kind(key: Key, kernel: str, place: int, argument: Argument, kind: str) -> None:
-    """Refuse a number with a point for an integer, and the other way round."""
+    """Refuse a number with a decimal point for an integer, and vice versa."""
     if not isinstance(argument, ScalarArg) or kind not in ("s", "u", "f"):
         return
     floating = CTYPES[argument.ctype] is None
@@ -165,7 +165,7 @@ def parameter_bytes(ptx: str, kernel: str) -> tuple[int, ...] | None:
 
 
 def entry_text(ptx: str, kernel: str) -> str:
-    """A kernel's own code in its PTX; empty where it has no such kernel."""
+    """A kernel's own code in its PTX; empty if it has no such kernel."""
     begin = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(", ptx)
     return ptx[begin.start() :].partition("\n}\n")[0] if begin else ""
 
@@ -184,9 +184,9 @@ def _bytes(argument: Argument) -> int:
 
 
 def _declared(code: str, launch: ResolvedLaunch) -> list[tuple[str, str]]:
-    """Each parameter as the source declares it: its type, and NumPy's of what it points to.
+    """Each parameter as the source declares it: its type, and NumPy's name of the pointee.
 
-    Empty where the source does not say it, or says it of another number of parameters.
+    Empty if the source does not declare it, or declares another number of parameters.
     """
     name = re.escape(own_name(launch.kernel))
     found = re.search(rf"\b{name}\s*\(([^()]*)\)", without_comments(code))
@@ -203,13 +203,13 @@ def _declared(code: str, launch: ResolvedLaunch) -> list[tuple[str, str]]:
 
 
 class Misread(NamedTuple):
-    """An argument whose elements a kernel takes for another type."""
+    """An argument whose elements a kernel reads as another type."""
 
     launch: ResolvedLaunch
     name: str
     given: str  # NumPy's name
     taken: str  # likewise
-    written: str  # as the source has it
+    written: str  # as the source writes it
 
     @property
     def words(self) -> str:
@@ -219,7 +219,7 @@ class Misread(NamedTuple):
         return words.format(name=self.name, given=self.given, kernel=kernel, written=self.written)
 
     def refuse(self, version: Version) -> None:
-        """Refuse NumPy's default type where the kernel takes a narrower one: that is never meant.
+        """Refuse NumPy's default type if the kernel takes a narrower one: that is never meant.
 
         Raises UsageError: at the line of `args`.
         """
@@ -235,7 +235,7 @@ class Misread(NamedTuple):
 def misread(
     code: str, launches: Iterable[ResolvedLaunch], dtypes: Mapping[str, str]
 ) -> tuple[Misread, ...]:
-    """The arguments whose elements the kernels take for another type.
+    """The arguments whose elements the kernels read as another type.
 
     `dtypes` is NumPy's name of the type of every buffer.
     """
@@ -250,7 +250,7 @@ def misread(
 
 
 def _mistaken(given: str, taken: str) -> bool:
-    """True for a likely mistake of types. Several small integers may well be read as one."""
+    """True for a likely mistake of types. Several small integers may be read as one on purpose."""
     if given not in ELEMENTS.values() or given == taken:
         return False
     floats = given.startswith("float") and taken.startswith("float")
@@ -261,7 +261,7 @@ def _bits(dtype: str) -> int:
     return int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
-# --- arrays of shared memory, as they are declared -------------------------------------------
+# --- declared arrays of shared memory -----------------------------------------------
 
 _ARRAY = re.compile(
     r"__shared__\s+(?:__align__\s*\([^()]*\)\s*)?([\w ]+?)\s+(\w+)((?:\[[^\[\];]*\])+)"
@@ -276,9 +276,9 @@ _DEFINE = re.compile(
 def shared_arrays(code: str, defined: Mapping[str, int]) -> dict[str, tuple[int, tuple[int, ...]]]:
     """The arrays of shared memory that a source declares: bytes of an element, and extents.
 
-    Only of plain types and of extents that are numbers once constants are put in; of a name that
-    is declared in two ways nothing is said. An extent that is left out is 0. `defined` is what the
-    compiler is told beside it.
+    Only arrays of plain types whose extents become numbers when constants are inserted; a name that
+    is declared in two ways is left out. An omitted extent is 0. `defined` are macros from the
+    compiler's command line.
     """
     plain, values = without_comments(code), dict(defined)
     for match in _DEFINE.finditer(plain):

@@ -25,16 +25,16 @@ from workbench.study import frontmatter
 from workbench.study.frontmatter import Kind, place
 from workbench.study.mangling import own_name
 
-#: It begins with a character, for which `re` searches ten times as fast as for begins of lines.
+#: It begins with a character, which `re` finds ten times as fast as the beginnings of lines.
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]')
-#: Included files that are known by what ``stat`` says of them, while they hold less than so much.
+#: Included files are cached by their ``stat`` values, up to this many bytes.
 _KEPT_BYTES = 64 * MIB
-#: A file that was written a moment ago may be written again, and look the same.
+#: A file that was just written may be written again, with the same ``stat`` values.
 _SETTLED_NS = 100_000_000
 
 
 def read_source(path: Path, shown: str = "") -> str:
-    r"""A source file's text, without a byte order mark, every line ended by ``\n``.
+    r"""A source file's text, without a byte order mark, every line ending with ``\n``.
 
     Raises UsageError: the file cannot be read, is none, too large or not UTF-8; `shown` names it.
     """
@@ -43,7 +43,7 @@ def read_source(path: Path, shown: str = "") -> str:
         raw = read_regular(path, SOURCE)
         SOURCES.take(path, len(raw))
     except DataError as error:
-        # Of the project, not of what was recorded: the version cannot be used as it is.
+        # The fault is in the project, not in a record: the version cannot be used as it is.
         raise UsageError(error.message.replace(str(path), name, 1), error.hint) from error
     except OSError as error:
         raise UsageError(
@@ -63,14 +63,14 @@ def read_source(path: Path, shown: str = "") -> str:
 
 
 def _encoding(raw: bytes) -> str:
-    """The likely encoding of a text that is not UTF-8: Chinese pairs of bytes, or single ones."""
+    """The likely encoding of a text that is not UTF-8: Chinese pairs of bytes, or single bytes."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
     try:
         raw.decode("gb18030")
     except UnicodeDecodeError:
         return "LATIN1"
-    # Letters with accents stand alone, and so before ASCII; Chinese comes in pairs of high bytes.
+    # Accented letters occur singly, and so before ASCII; Chinese comes in pairs of high bytes.
     pairs = re.findall(rb"[\x81-\xfe][\x80-\xfe]", raw)
     alone = re.findall(rb"[\x81-\xfe][\x40-\x7e]", raw)
     return "GB18030" if 2 * len(pairs) > len(alone) else "LATIN1"
@@ -86,7 +86,7 @@ _MANY = 10_000
 
 
 def include_folders(flags: tuple[str, ...]) -> list[str]:
-    """The folders that ``-I`` flags name, as they were written."""
+    """The folders that ``-I`` flags name, as written."""
     folders = []
     pending = False
     for flag in flags:
@@ -107,12 +107,12 @@ def local_sources(
 ) -> tuple[SourceFile, ...]:
     """The version's file, then every project file that it includes, in order of use.
 
-    A quoted include is looked for beside the file that names it, then (as one in angle brackets) in
-    the ``-I`` folders of the version, which are relative to the project's root. What is not found
-    there is the toolkit's, and the compiler's to report; so is what lies outside where the project
-    is closed. `looked` takes the paths that were looked for, and whether they are there. Raises
+    A quoted include is looked for beside the file that names it, then (like one in angle brackets)
+    in the ``-I`` folders of the version, which are relative to the project's root. An include that
+    is not found there, or lies outside a closed project, is left to the compiler. `looked` receives
+    the paths that were looked for, and whether they exist. Raises
     UsageError: an included file lies outside the project or is not UTF-8; or the project is closed,
-    and it is none that a version may include.
+    and a version may not include it.
     """
     found = {version.path: source_file(version.path, version.text)}
     queue = [(version.path, include_directives(version.text))]
@@ -122,7 +122,7 @@ def local_sources(
     def there(path: str) -> bool:
         if path not in looked:
             looked[path] = False
-            if len(looked) % _MANY == 0:  # while there are few, the end is soon enough
+            if len(looked) % _MANY == 0:  # while there are few, checking at the end suffices
                 _counted(LOOKUPS, version.path, len(looked), version.path)
             outside = project.closed and (climbs(path) or climbs(_linked(project, path)))
             looked[path] = not outside and (project.root / path).exists()
@@ -130,13 +130,13 @@ def local_sources(
 
     while queue:
         path, directives = queue.pop(0)
-        if len(directives) >= _MANY:  # too many are refused before any of them is looked for
+        if len(directives) >= _MANY:  # too many are refused before any is looked for
             _counted(LOOKUPS, version.path, len(looked) + len(directives), version.path)
         for mark, name, line in directives:
             places = [posixpath.dirname(path)] if mark == '"' else []
             wanted = [posixpath.normpath(posixpath.join(p, name)) for p in (*places, *folders)]
             candidate = next((each for each in wanted if each in found or there(each)), None)
-            # A closed project refuses paths outside of it, and does not say if they exist.
+            # A closed project refuses paths outside it, and does not say if they exist.
             if candidate is None and project.closed:
                 candidate = next(filter(climbs, wanted), None)
             if candidate is None or candidate in found:
@@ -171,12 +171,12 @@ class _Included(NamedTuple):
     directives: tuple[tuple[str, str, int], ...]
 
 
-#: By device and number: one file may have many names, and be included by many versions.
+#: By device and inode number: a file may have many names, and many versions may include it.
 _known: dict[tuple[int, int], _Included] = {}
 
 
 def _included(path: Path, shown: str) -> _Included:
-    """Read an included file, again only where it may have changed; errors as `read_source`."""
+    """Read an included file, again only if it may have changed; errors as for `read_source`."""
     status = path.stat()
     key = (status.st_dev, status.st_ino)
     state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
@@ -209,7 +209,7 @@ def include_directives(text: str) -> tuple[tuple[str, str, int], ...]:
 
 
 def _counted(limit: TotalLimit, path: Path | str, size: int, shown: str) -> None:
-    """Take in what a version needs; what is too much is the version's fault."""
+    """Add to the bytes that a version needs; exceeding the limit is the version's fault."""
     try:
         limit.take(path, size)
     except DataError as error:
@@ -227,7 +227,7 @@ def open_to_programs(path: str, folders: Iterable[str]) -> bool:
     `path` is normalized, relative to the project's root; `folders` are open beside ``kernels``.
     """
     if climbs(path) or any(part.startswith(".") for part in path.split("/")):
-        return False  # .git and .env lie in open folders too
+        return False  # .git and .env may be in open folders too
     tops = ("kernels", *map(posixpath.normpath, folders))
     return any(top == "." or path == top or path.startswith(f"{top}/") for top in tops)
 
@@ -238,13 +238,13 @@ def _linked(project: Project, path: str) -> str:
 
 
 def source_hash(project: Project, version: Version) -> str:
-    """SHA-256 over all that decides what a version computes and how fast.
+    """SHA-256 over everything that decides what a version computes and how fast.
 
     That is its code after the front matter, its launches, scratch buffers, fills and tensor
     maps, its defines and flags, and the text of the project files that it includes. Title,
     change, expectations and requirements are prose: editing them leaves a recorded
     profile valid. Line ends, trailing blanks and blank lines around the code do
-    not count; comments do, because they are part of what a report shows.
+    not count; comments do, because they are part of a report.
     """
     sources = local_sources(project, version)
     code = frontmatter.code(version.text, kind=version.kind)
@@ -259,7 +259,7 @@ def source_hash(project: Project, version: Version) -> str:
                 launch.args,
                 launch.dynamic_shared,
                 launch.cluster,
-                # Only where it is said: profiles recorded before there was the key stay valid.
+                # Only if it is set: profiles recorded before the key existed stay valid.
                 *(["cooperative"] if launch.cooperative else []),
                 *(["when", launch.when] if launch.when != "1" else []),
                 *([launch.num_stages, launch.divisible_by_16] if launch.num_stages else []),
@@ -299,11 +299,11 @@ def source_hash(project: Project, version: Version) -> str:
 
 #: A version's file by its stem: ``v3``, ``v3_padded``.
 VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
-#: One that nobody ends takes the rest: looked for from every beginning, its end would cost the
-#: square of the file's length.
+#: An unclosed one takes the rest: searching for its end from every start would cost the square of
+#: the file's length.
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
-#: Attributes between __global__ and the name that look like a call; as the next one compiled
-#: where a kernel is looked for, and not for every command.
+#: Attributes between __global__ and the name that look like a call; like the next one, compiled
+#: only when a kernel is looked for, not for every command.
 _ATTRIBUTE = (
     r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__)"
     r"\s*\((?:[^()]|\([^()]*\))*\)"
@@ -328,10 +328,10 @@ def without_comments(code: str) -> str:
 def version_files(project: Project, study: str) -> Iterator[tuple[Path, str, int]]:
     """Files that may hold a version of a study: path, the version's id, and its number or -1.
 
-    A file without a number is a version (a baseline) only where it has front matter.
+    A file without a number is a version (a baseline) only if it has front matter.
     """
     for path in sorted((project.kernels / study).iterdir()):
-        # An editor's own file beside a source may be a link that leads nowhere.
+        # An editor's own file beside a source may be a dangling link.
         if path.suffix not in VERSION_SUFFIXES or path.name == "study.py" or path.name[0] == ".":
             continue
         match = VERSION_NAME.match(path.stem)
@@ -355,17 +355,17 @@ def _described(path: Path, study: str) -> bool:
 
 
 class Versions(NamedTuple):
-    """The versions of a study by their ids; of files that cannot be used as they are, the errors.
+    """The versions of a study by their ids; the errors of files that cannot be used as they are.
 
-    `sound` has v0, v1, … by number, then the baselines by name. A broken file takes part in
-    nothing: the version after it follows the one before it.
+    `sound` has v0, v1, … by number, then the baselines by name. A broken file is ignored: the
+    version after it follows the one before it.
     """
 
     sound: dict[str, Version]
     broken: dict[str, UsageError]
 
     def require(self, version: str) -> None:
-        """Raise the error of a version, where there is one."""
+        """Raise the error of a version, if there is one."""
         if version in self.broken:
             raise self.broken[version]
 
@@ -373,8 +373,8 @@ class Versions(NamedTuple):
 def load_versions(project: Project, study: str) -> Versions:
     """All versions of a study.
 
-    Broken are those with wrong front matter, of one number with another, with an unknown parent
-    or in a cycle of parents, or with a kernel or counter that does not exist.
+    Versions are broken if their front matter is wrong, their number is not unique, their parent is
+    unknown or in a cycle, or a kernel or counter does not exist.
     """
     numbered: list[tuple[int, str, Version]] = []
     others: list[Version] = []
@@ -413,7 +413,7 @@ def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | 
     shown = f"kernels/{study}/{path.name}"
     kind: Kind = "cuda" if path.suffix == ".cu" else "python"
     text = read_source(path, shown)
-    # A file that is neither numbered nor described is a helper of the others.
+    # A file without number and front matter is a helper of the others.
     if not numbered and not frontmatter.present(text, path=shown, kind=kind):
         return None
     front = frontmatter.parse(text, path=shown, kind=kind)
@@ -433,7 +433,7 @@ def _read(path: Path, study: str, version_id: str, numbered: bool) -> Version | 
 def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, Version]:
     """Fill in each version's parent: named, or the version before it in the ladder.
 
-    What names one that is not there is broken as well, and so is what is its own ancestor.
+    A version that names a missing parent is broken, and so is one that is its own ancestor.
     """
     names = {version.name: version.id for version in versions}
     ids = dict.fromkeys(version.id for version in versions)
@@ -476,7 +476,7 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
 
 
 def _cycle(versions: dict[str, Version]) -> list[str]:
-    """Versions whose parents lead back to the first of them; every version is passed once."""
+    """Versions whose parents lead back to the first of them; every version is visited once."""
     passed: set[str] = set()
     for version in versions.values():
         path: dict[str, None] = {}
@@ -495,8 +495,8 @@ def _cycle(versions: dict[str, Version]) -> list[str]:
 def _check_kernels(project: Project, version: Version) -> None:
     """Refuse a kernel that is named nowhere in the version's code or its includes.
 
-    Any mention counts, so that a kernel that a macro defines is accepted; the
-    build looks again, at what the compiler really made.
+    Any mention counts, so that a kernel that a macro defines is accepted; the build checks the
+    compiler's output again.
     """
     if version.kind == "python" or version.image:
         return
@@ -532,7 +532,7 @@ def _mentions(code: str, name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _counter_ids() -> frozenset[str]:
-    """The catalog's counters by name, without what it says of them: parsing that takes 20 ms."""
+    """The catalog's counter names, without descriptions, whose parsing takes 20 ms."""
     path = Path(__file__).resolve().parents[1] / "data" / "counters.toml"
     return frozenset(_COUNTER.findall(path.read_text(encoding="utf-8")))
 

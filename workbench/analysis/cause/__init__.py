@@ -1,7 +1,7 @@
 """The cause of a faster or slower step: the edit, the counter that proves it, the stall, the limit.
 
-In come a comparison, the split of its counters and of its time; out goes one `Cause`, with the
+It takes a comparison and the splits of its counters and time, and returns one `Cause` with the
 propositions ("this edit moved that counter") ranked by how much of the time they can explain.
 `hypotheses` weighs counters, `places` finds the lines, `finding` joins them, and
-`workbench.analysis.wording` puts the result into words.
+`workbench.analysis.wording` phrases the result.
 """

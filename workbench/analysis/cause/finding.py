@@ -1,9 +1,9 @@
 """A step's cause, found: hypotheses with the places where they moved, stalls, and limits.
 
-A wait says where the time went, not why. Three things can be known besides: a count of its kind
-that moved at the same lines; that an arithmetic pipe did the same work in a fuller or emptier
-time, so that the wait was in its way; and where the code changed what warps do to wait for one
-another, since the samples of such a wait lie on the early warps and not on the edit.
+A wait says where the time went, not why. Three facts can explain it: a count of its kind moved at
+the same lines; an arithmetic pipe did the same work but was more or less busy, so that the wait
+held it up; or the code changed how warps synchronize, since the samples of such a wait lie on the
+early warps and not on the edit.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
 from workbench.model import Profile, Record
 
-#: A warp state (or kernel) that moved by less than this part of the longer time is not told.
+#: A warp state (or kernel) that moved by less than this part of the longer time is not reported.
 _STALL = 0.02
 
 
 class Proof(Record, frozen=True):
-    """One proposition: what was edited moved this counter. `score` as `Hypothesis.score`.
+    """One proposition: the edit moved this counter. `score` is as in `Hypothesis.score`.
 
-    `beside` is, where the counter is a wait, the count of its kind that went with it at the same
-    place, or the share of a pipe that did the same work; where it is the grid, its waves.
+    `beside`: for a wait, the count of its kind that moved with it at the same place, or the share
+    of a pipe that did the same work; for the grid, its waves.
     """
 
     counter: Delta
@@ -70,8 +70,8 @@ class Proof(Record, frozen=True):
 class StallMove(Record, frozen=True):
     """A warp state over the whole kernel, in seconds of the duration, on both sides.
 
-    `share` is the part of what the step gained or lost (0-1, more where states cancel out; below
-    zero of one that moved against the time).
+    `share` is the part of the step's gain or loss (0-1, more if states cancel out; below
+    zero for one that moved against the time).
     """
 
     stall: str
@@ -88,12 +88,12 @@ class StallMove(Record, frozen=True):
 class Cause(Record, frozen=True):
     """The cause of a step's change of time. `proofs` come best first, and may be empty.
 
-    `kernel` is the one of several that all fields speak of: see `changed_most`. `stalls` are the
-    warp states that moved with the time or against it, the most first; `limit_old` and `limit_new`
-    are the limits of both sides. `active` is the part of the time (0-1) that SMs were active on
-    both sides; `room` are the resources that changed the number of blocks that fit on an SM.
-    `doubts` are reasons to think that the two did not do the same work. `broken` says why a side's
-    report cannot be right; then all else is empty.
+    `kernel` is the one of several that all fields describe: see `changed_most`. `stalls` are the
+    warp states that moved with the time or against it, the largest first; `limit_old` and
+    `limit_new` are the limits of both sides. `active` is the part of the time (0-1), on both sides,
+    in which SMs were active; `room` are the resources that changed the number of blocks that fit on
+    an SM. `doubts` are reasons to think that the two did not do the same work. `broken` says why a
+    side's report cannot be right; then all else is empty.
     """
 
     proofs: tuple[Proof, ...]
@@ -108,12 +108,12 @@ class Cause(Record, frozen=True):
 
     @property
     def other_work(self) -> bool:
-        """True if the two certainly did not do the same work; fewer bits are the same work."""
+        """True if the two certainly did not do the same work; fewer bits count as the same work."""
         return any(doubt.certain and doubt.kind != "precision" for doubt in self.doubts)
 
     @property
     def more(self) -> str | None:
-        """The additional work, or "", where neither side is the faster one; else None."""
+        """The additional work (or "") if neither side is faster; otherwise None."""
         return max((x.more for x in self.doubts if x.unlike), key=bool, default=None)
 
 
@@ -125,7 +125,7 @@ def find_cause(
     occupancy: Sequence[OccupancySplit],
     doubts: tuple[Doubt, ...] = (),
 ) -> Cause:
-    """Weigh every counter that moved, and find where the best of them moved."""
+    """Score every counter that moved, and find where the best of them moved."""
     old, new = both.old, both.new
     if wrong := dict.fromkeys((*broken(old), *broken(new))):
         return Cause((), (), None, None, doubts=doubts, broken=tuple(wrong))
@@ -164,12 +164,12 @@ def find_cause(
         if h.way == "wait":
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
-                # A count says exactly where, samples only about.
+                # A count gives the exact place, samples only an approximate one.
                 where = place(beside, "count")
             elif known:
                 where = place_of_wait(comparison, h, where, attribution, new)
             if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
-                continue  # nothing says that its pipe was held up
+                continue  # no evidence that its pipe was held up
         if h.way == "count" and where.link == "hunk":
             dealt = dealt_in(told, comparison, attribution, old, new)
             where = structs.replace(where, dealt=dealt)
@@ -191,12 +191,12 @@ def find_cause(
     )
 
 
-#: A kernel is named if it changed by this part of its time, or has this part of the change.
+#: A kernel is named if its time changed by this part, or it has this part of the change.
 _MUCH, _MOSTLY = 0.05, 0.5
 
 
 def changed_most(comparison: Comparison) -> KernelChange | None:
-    """Of several kernels the one that changed most: by much of its own time, or of the whole's."""
+    """The one of several kernels that changed most, relative to its own time or to the whole."""
     kernels, one = comparison.kernels, speaking(comparison.kernels)
     whole = comparison["duration"].delta
     if comparison.partial or len(kernels) < 2 or one is None or not one.moved or whole is None:
@@ -235,7 +235,7 @@ def _free(counter: Delta, scale: Scale) -> bool:
     return counter.unit == "sector" and taken is not None and abs(taken) < _SECTORS
 
 
-#: Sectors whose change takes less than this part of the change of the time moved none of it.
+#: Sectors whose change takes less than this part of the change of time did not cause it.
 _SECTORS = 0.01
 
 #: A proof with this part of occupancy's score explains as much as occupancy does.
@@ -245,8 +245,8 @@ _AS_MUCH = 0.8
 def _hidden(proofs: Sequence[Proof]) -> Proof | None:
     """The proof that explains as much as occupancy, if occupancy comes first.
 
-    More warps hide any wait and any work. A wait that an edit changed names the one that they hid;
-    so do counts of instructions and of another kind together.
+    More warps hide any wait and any work. If an edit changed a wait, that is the wait they hid;
+    counts of instructions and of another kind together are such evidence too.
     """
     if len(proofs) < 2 or proofs[0].way != "occupancy":
         return None
@@ -259,17 +259,17 @@ def _hidden(proofs: Sequence[Proof]) -> Proof | None:
     return max(best.values(), key=lambda each: each.score) if enough else None
 
 
-#: Two counts of which neither takes this part of the other's cycles are no matter of balance.
+#: Two counts can balance each other only if the lesser takes this part of the other's cycles.
 _BALANCED = 0.5
 
 
 def _counted(
     old: Profile, comparison: Comparison, place: Callable[[Delta, str], Origin]
 ) -> list[Proof]:
-    """Of profiles without a duration: the count whose change takes the SMs longest, at their peak.
+    """For profiles without a duration: the count whose change takes the SMs longest, at their peak.
 
-    Where the times were measured elsewhere, it goes their way. Without any, one that moved the
-    other way and takes about as long is told as well, what fell first: nobody knows which won.
+    If times were measured elsewhere, it moves in their direction. Without times, one that moved the
+    other way and takes about as long is also given, the fallen one first: which won is unknown.
     """
     scale, speed = Scale(old, comparison), comparison.speed
     way = speed.new_s - speed.old_s if speed is not None else 0.0
@@ -297,15 +297,15 @@ def _counted(
 
 #: Counts of one access: they move together.
 _OF_GLOBAL = tuple(name for name in WAITS if name.startswith(("global_load", "global_store")))
-#: Fewer accesses that make up this part of the sectors' logarithm are why these are fewer.
+#: Fewer accesses explain fewer sectors if they make up this part of the sectors' logarithm.
 _FEWER = 0.5
 
 
 def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
-    """Of counters that move together the one that a person names, behind one that lines have.
+    """Among counters that move together, one that lines have and the one that a person names.
 
-    Tags, sectors and requests of global memory are one access. Where there are fewer accesses,
-    they are the reason of all; where each needs fewer sectors, that is what coalescing is.
+    Tags, sectors and requests of global memory belong to one access. Fewer accesses are the reason
+    for all three; fewer sectors for each access are the effect of coalescing.
     """
     if most.id != "l1_tag_requests" and most.id not in _OF_GLOBAL:
         return most, most
@@ -338,7 +338,7 @@ _ROOM = {
     "static_shared": "shared memory",
     "dynamic_shared": "shared memory",
 }
-#: From this part of the fitting blocks on, the grid decides the number of blocks.
+#: Below this part of the blocks that fit, the grid decides the number of blocks.
 _UNFILLED = 0.75
 
 
@@ -375,9 +375,9 @@ def _side(profile: Profile) -> Behaviour:
 def delta_of(
     comparison: Comparison, hypothesis: Hypothesis, sides: tuple[Behaviour, Behaviour]
 ) -> Delta:
-    """The counter of a hypothesis on both sides; of the work of a unit what its share makes.
+    """The counter of a hypothesis on both sides; for the work of a unit, derived from its share.
 
-    Of work that began at nothing, or ended, the share itself says more.
+    If the work is zero on one side, the share itself says more.
     """
     if hypothesis.way != "work":
         return comparison[hypothesis.counter]
@@ -390,7 +390,7 @@ def delta_of(
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
-    """States that both sides counted and that moved, the most first."""
+    """States that both sides counted and that moved, the largest change first."""
     seconds = old.seconds, new.seconds
     if seconds[0] is None or seconds[1] is None:
         return ()
@@ -406,15 +406,15 @@ def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
     return tuple(sorted(moves, key=lambda move: -abs(move.delta_s)))
 
 
-# --- what stands beside a wait -------------------------------------------------------------
+# --- the work beside a wait ---------------------------------------------------------------
 
-#: Pipes that do arithmetic: how full one is times its time is the work that it did.
+#: Pipes that do arithmetic: a pipe's share of peak times its time is its work.
 _PIPES = {r.id: r.counter for r in RESOURCES if r.id in ("tensor", "fma", "alu", "xu", "fp64")}
 #: Names of the grid's size, in CUDA and in Triton.
 _GRID = frozenset({"gridDim", "num_programs"})
-#: Most hunks that are named.
+#: The most hunks that are named.
 _STEPS = 3
-#: A count goes with a wait only where its logarithm moved by this part of the wait's effect.
+#: A count belongs to a wait only if its logarithm moved by this part of the wait's effect.
 _ALONG = 0.25
 #: Two amounts of work that differ by less than this part are the same.
 _SAME = 0.02
@@ -427,9 +427,9 @@ def beside_of(
     place: Callable[[Delta, str], Origin],
     sides: tuple[Behaviour, Behaviour],
 ) -> Delta | None:
-    """The work that a wait held up: memory that moved as many bytes, else a pipe with equal work.
+    """The work that a wait held up: memory that moved equal bytes, else a pipe with equal work.
 
-    A count that went with the wait at the same hunks comes before the pipe.
+    A count that moved with the wait at the same hunks comes before the pipe.
     """
     if (memory := _memory(comparison, wait)) is not None:
         return memory
@@ -442,7 +442,7 @@ MEMORY, _BUSY = "dram_throughput", 50.0
 
 
 def _memory(comparison: Comparison, wait: Hypothesis) -> Delta | None:
-    """The share of device memory, where it moved the same bytes and was held up less (or more)."""
+    """The share of device memory, if it moved the same bytes and was held up less (or more)."""
     share, data = comparison[MEMORY], comparison["dram_bytes"]
     if wait.counter not in WAITS["global_load_requests"] or not share.moved:
         return None
@@ -463,7 +463,7 @@ def place_of_wait(
 ) -> Origin:
     """The origin of a wait.
 
-    Persistent blocks begin and end less often. If the grid came in waves, and a hunk makes blocks
+    Persistent blocks begin and end less often. If the grid ran in waves, and a hunk makes blocks
     loop over their work, the waits between blocks belong to the launch and that hunk. A wait
     without a hunk belongs to a changed order, if one changed.
     """
@@ -475,7 +475,7 @@ def place_of_wait(
 
 
 def waves_of(comparison: Comparison) -> Delta | None:
-    """In how many waves the grid came, where that changed by as much as two captures differ."""
+    """The number of waves of the grid, if it changed by as much as two captures differ."""
     waves = comparison["waves"]
     if not (waves.old and waves.new):
         return None
@@ -483,7 +483,7 @@ def waves_of(comparison: Comparison) -> Delta | None:
 
 
 def stays(comparison: Comparison) -> bool:
-    """True if blocks came in waves, and now fewer of the same size run all at once."""
+    """True if blocks ran in waves, and now fewer of the same size all run at once."""
     waves, blocks = comparison["waves"], comparison["blocks"]
     fewer = bool(blocks.old and blocks.new and blocks.new < blocks.old)
     at_once = bool(waves.old and waves.new and waves.new <= 1.0 < waves.old)
@@ -491,7 +491,7 @@ def stays(comparison: Comparison) -> bool:
 
 
 def _steps(attribution: Attribution, new: Profile) -> tuple[int, ...]:
-    """The first hunks whose new lines say how many blocks there are: they step by it."""
+    """The first hunks whose new lines use the number of blocks as a step."""
     texts = {s.path: scan(s.text, s.path).tokens for s in new.sources if s.text}
     found = []
     for hunk in attribution.hunks:
@@ -502,7 +502,7 @@ def _steps(attribution: Attribution, new: Profile) -> tuple[int, ...]:
     return tuple(found[:_STEPS])
 
 
-#: Bank conflicts; where addresses alone make this part of all wavefronts more, they hold warps up.
+#: Bank conflicts hold warps up if addresses alone add this part of all wavefronts.
 _CONFLICTS, _MANY = "shared_bank_conflicts", 0.25
 
 
@@ -514,8 +514,8 @@ def _count(
 ) -> Delta | None:
     """The count that rose (or fell) with a wait at the same hunks, the one that moved most.
 
-    What spilled went with the wait for it wherever both are: the compiler put it there. Where
-    neither is in a hunk, that is what moved by half. Bank conflicts come last, where they are many.
+    Spills belong to the wait for them wherever both are: the compiler placed them. If neither is in
+    a hunk, the spills must have moved by half. Bank conflicts come last, if they are many.
     """
     names = [name for name in WAITS if wait.counter in WAITS[name]]
     excess, all_of = comparison["shared_wavefronts_excess"], comparison["shared_wavefronts"]
@@ -541,7 +541,7 @@ def _count(
 
 
 def _ratio(delta: Delta) -> float:
-    """By what factor a count moved, as a logarithm without its sign."""
+    """The factor by which a count moved, as a logarithm without its sign."""
     if not delta.old or not delta.new:
         return math.inf
     return abs(math.log(delta.new / delta.old))
@@ -550,7 +550,7 @@ def _ratio(delta: Delta) -> float:
 def _pipe(
     comparison: Comparison, wait: Hypothesis, sides: tuple[Behaviour, Behaviour]
 ) -> Delta | None:
-    """The fullest arithmetic pipe, where it did the same work and was held up less (or more)."""
+    """The busiest arithmetic pipe, if it did the same work and was held up less (or more)."""
     share = _worked(comparison, sides)
     if share is None or not share.moved:
         return None
@@ -559,7 +559,7 @@ def _pipe(
 
 
 def held_nothing_up(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> bool:
-    """True if no wait can be a cause: a full pipe did the same work, and stayed as full."""
+    """True if no wait can be a cause: a busy pipe did the same work, and stayed as busy."""
     share = _worked(comparison, sides)
     if share is None or share.old is None or share.new is None:
         return False
@@ -567,9 +567,9 @@ def held_nothing_up(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) 
 
 
 def _worked(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> Delta | None:
-    """The share of the pipe that is the fullest on both sides, where it did the same work."""
+    """The share of the pipe that is the busiest on both sides, if it did the same work."""
     shares = [{pipe: side.share(pipe) for pipe in _PIPES} for side in sides]
-    # A pipe that was not measured is not known to be the emptier one.
+    # A pipe that was not measured is not known to be less busy.
     known = [{pipe: share for pipe, share in each.items() if share is not None} for each in shares]
     fullest = {max(each, key=lambda pipe: each[pipe]) for each in known if each}
     if len(fullest) != 1 or not all(known):

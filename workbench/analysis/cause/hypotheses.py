@@ -1,18 +1,17 @@
 """Candidates for the cause of a change of time, each with the time that it can explain.
 
-A count matters as much as the kernel depended on what it loads. So each hypothesis asks what
-part `a` of the slower side's time was bound to a resource, and what the count's change would
-make of it: a load that falls to the ratio f leaves 1 - a·(1 - f) of the time (Amdahl's law),
-and one that rises is the same seen from the other side. The part `a` is, of two readings, the
-larger one:
+A count matters as much as the kernel depended on the resource that it loads. So each hypothesis
+asks which part `a` of the slower side's time was bound to a resource, and what the count's change
+would make of it: a load that falls to the ratio f leaves 1 - a·(1 - f) of the time (Amdahl's law),
+and one that rises is the same seen from the other side. The part `a` is the larger of two readings:
 
-* the resource's use: a unit near its peak binds all of the time, a half idle one binds little
-  or none (the ramps are where each counter's part is taken);
-* the share of the warps' cycles that they waited in states that the resource causes.
+* the resource's use: a unit near its peak binds all of the time, a half idle one binds little or
+  none (the ramps give each counter's part);
+* the share of the warps' cycles spent waiting in states that the resource causes.
 
-The logarithm of that is compared with the logarithm of what happened. A hypothesis that says
-the opposite explains nothing; one that says far more than happened needs another effect to
-cancel it, and is believed the less, the more it overshoots.
+The logarithm of that is compared with the logarithm of what happened. A hypothesis that predicts
+the opposite explains nothing; one that predicts far more than happened needs another effect to
+cancel it, and its score falls with its overshoot.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from workbench.gpus import chip_for
 from workbench.language import _
 from workbench.model import Device, Launch, Record
 
-#: A unit that limits both sides is named for its work where that explains this part of the best.
+#: A unit that limits both sides is named if its work explains this part of the best score.
 _LEADS = 0.5
-#: Warp states in which a warp works, or waits for what its own arithmetic takes.
+#: Warp states in which a warp works, or waits for its own arithmetic.
 _WORKS = frozenset(
     {"selected", "wait_stall", "dispatch_stall", "no_instruction", "branch_resolving", "imc_miss"}
 )
 _SHARED = frozenset({"mio_throttle", "short_scoreboard"})
 _QUEUES = frozenset({"lg_throttle", "tex_throttle"})
 _LATENCY = frozenset({"long_scoreboard", "drain_stall", "membar"})
-#: Count -> the states in which warps wait that do the counted work.
+#: Count -> the states in which warps that do the counted work wait.
 WAITS = {
     "shared_wavefronts": ("mio_throttle", "short_scoreboard"),
     "shared_accesses": ("mio_throttle", "short_scoreboard"),
@@ -55,37 +54,36 @@ WAITS = {
     "dram_bytes": ("long_scoreboard",),
     "local_sectors": ("lg_throttle", "long_scoreboard"),
 }
-#: Part of the waits for latency that follow the number of requests; the rest is the way itself.
+#: Part of the waits for latency that follows the number of requests; the rest is latency itself.
 _BY_REQUESTS = 0.5
-#: Part of a queue's waits that follow the queue's load.
+#: Part of a queue's waits that follows the queue's load.
 _BY_QUEUE = 0.9
 _BY_SHARED = 0.8
-#: Requests that fell (or rose) by this part of the sectors' logarithm brought them along.
+#: Requests that fell (or rose) by this part of the sectors' logarithm caused their change.
 _DRIVES = 0.9
 #: A logarithm below this is not a change (1%): two captures of one kernel differ by as much.
 QUIET = 0.01
 #: The least part of the change that an explanation must explain.
 LEAST = 0.05
-#: A wait is named as its own proof only where no count explains half as much as it fell.
+#: A wait is named as its own proof only if no count explains half of its fall.
 _WAIT_AGAINST_COUNT = 0.5
-#: A wait that fell lets other waits grow in its place: this part of it is taken as a gain.
+#: A wait that fell lets other waits grow in its place: this part of it counts as a gain.
 _WAIT_IS = 0.6
-#: A unit below this share of its peak (%) had nothing to do.
+#: A unit below this share of its peak (%) counts as idle.
 _IDLE = 1.0
 #: A logarithm: a count rose by half, or fell by a third.
 HALF = 0.4
-#: The belief in a prediction falls by this for each factor of e that it overshoots.
+#: A prediction's score falls by this for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 
 
 class Hypothesis(Record, frozen=True):
     """One counter with what it explains.
 
-    `effect` is the natural logarithm of the ratio of times that it predicts, `score` the part
-    of the real change that is believed to be its work, 0 to 1. `way` says what it speaks of:
-    a ``count``, the ``work`` of a unit by its share of peak, the ``launch``, its ``tail`` (as many
-    blocks and waves that end more evenly), ``occupancy``, the ``clock``, or a ``wait`` without
-    a count.
+    `effect` is the natural logarithm of the ratio of times that it predicts, `score` the part of
+    the real change that is ascribed to it, 0 to 1. `way` says what it is about: a ``count``, the
+    ``work`` of a unit by its share of peak, the ``launch``, its ``tail`` (as many blocks and waves
+    that end more evenly), ``occupancy``, the ``clock``, or a ``wait`` without a count.
     """
 
     counter: str
@@ -101,9 +99,9 @@ _HAND_OVER = "USETMAXREG"
 class Behaviour(Record, frozen=True):
     """The behaviour of one version: counters' values, seconds by warp state, busy resources.
 
-    `waits` is None where no warp state was counted; `works` are those of `works_of`.
+    `waits` is None if no warp state was counted; `works` are those of `works_of`.
 
-    `roles`: its warps have work of different kinds, like warps that hand registers to others.
+    `roles`: its warps have different kinds of work, e.g. warps that hand registers to others.
     `running`: the time that its SMs were active.
     """
 
@@ -120,11 +118,11 @@ class Behaviour(Record, frozen=True):
         return total(self.waits.values()) if self.waits is not None else None
 
     def waited(self, state: str) -> Maybe:
-        """Seconds in a warp state; absent where it was not counted."""
+        """Seconds in a warp state; absent if it was not counted."""
         return self.waits.get(state) if self.waits is not None else None
 
     def part(self, states: frozenset[str]) -> Maybe:
-        """Part of the time (0-1) that warps were seen in some states, as far as counted."""
+        """Part of the time (0-1) in which warps were seen in some states, as far as counted."""
         seen = [spent for state in states if (spent := self.waited(state)) is not None]
         return over(total(seen), self.seconds)
 
@@ -149,7 +147,7 @@ def behaviour_of(
     waits: Mapping[str, float] | None,
     launch: Launch | None,
 ) -> Behaviour:
-    """A side; `launch` is the one whose resources (and SMs) are looked at."""
+    """A side; `launch` is the one whose resources (and SMs) are examined."""
     values = {
         name: float(found.value)
         for name, found in counted.items()
@@ -165,19 +163,19 @@ def behaviour_of(
         waits=waits,
         busy=busy,
         roles=roles,
-        # A sum over kernels would take one that became shorter for SMs that fill more evenly.
+        # A sum over kernels would mistake a shorter kernel for SMs that fill more evenly.
         running=running_of(launch) if launch is not None else UNKNOWN,
     )
 
 
 def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypothesis, ...]:
-    """All hypotheses that explain `LEAST` of the change of the time, the best first."""
+    """All hypotheses that explain at least `LEAST` of the change of time, the best first."""
     duration = comparison["duration"]
     if not duration.old or not duration.new:
         return ()
     change = math.log(duration.new / duration.old)
     if comparison.time is not None and not comparison.profiler_alone:
-        # Outside of the profiler is what counts; where it went the other way, no counter of the
+        # The time outside the profiler counts; if it moved the other way, no counter of the
         # profiler's run explains it.
         outside = math.log(comparison.time.new_s / comparison.time.old_s)
         change = outside if outside * change > 0 else 0.0
@@ -193,7 +191,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     ]
     counts = change
     if comparison.profiler_alone and comparison["cycles"].old:
-        # The part that cycles do not show is the clock of the profiler's runs.
+        # The part that cycles do not show is due to the clock of the profiler's runs.
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
     # A unit's machine code is not a counter, and has no bound.
@@ -215,7 +213,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
         if score >= LEAST and (one.way == "wait" or not slight):
             kept.append(structs.replace(one, score=score))
     if not kept:
-        # The layout of its instructions counts only where nothing else does.
+        # The layout of its instructions counts only if nothing else does.
         kept = [
             Hypothesis(counter=c, way="wait", effect=effect, score=score)
             for c, __, effect in _waits(
@@ -227,7 +225,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
             )
             if (score := _believed(effect, counts)) >= LEAST
         ] or _along(parts, counts)
-    # Where one unit limits both sides, its work comes before the work of others.
+    # If one unit limits both sides, its work comes before the work of others.
     lead = _LEADS * max((h.score for h in kept), default=0.0)
     first = next(
         (h for h in kept if (h.way, h.counter) == ("work", full) and h.score >= lead), None
@@ -236,7 +234,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
 
 
 def _full(old: Behaviour, new: Behaviour) -> str:
-    """The unit of an SM that is the fullest on both sides, and limits both; "" where none does."""
+    """The unit of an SM that is the busiest on both sides, and limits both; "" if none does."""
     inside = [[load for load in side.busy.values() if load.resource.inside] for side in (old, new)]
     most = [max(loads, key=lambda load: load.active, default=None) for loads in inside]
     names = {load.resource.id if load is not None and load.full else "" for load in most}
@@ -246,8 +244,8 @@ def _full(old: Behaviour, new: Behaviour) -> str:
 def agreed(comparison: Comparison) -> bool:
     """True if a change of time below `QUIET` has the same direction under the profiler.
 
-    No count is the cause of so small a change. A wait may be, if a pipe confirms that it was held
-    up with the same work.
+    No count is the cause of so small a change. A wait may be the cause, if a pipe with the same
+    work confirms that it was held up.
     """
     time, inside = comparison.time, comparison["duration"]
     if time is None or comparison.profiler_alone or not (inside.moved and time.moved):
@@ -294,7 +292,7 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
-            # It is unknown if waits of warps that copy for others hold up any warp.
+            # It is unknown whether waits of warps that copy for others hold up any warp.
             times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
         ),
         "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
@@ -312,17 +310,17 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
 
 
 def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothesis]:
-    """Counts that went with the time, where nothing that is known makes it theirs.
+    """Counts that moved with the time, if no known fact ties it to them.
 
-    One is told that moved by half; or, where nothing says what part of the time follows it, that
-    makes half of the change.
+    A count is given that moved by half; or, if the part of the time that follows it is unknown, one
+    that makes half of the change.
     """
     found = []
     for delta, part in parts:
         ratio = growth(delta.old, delta.new)
         effect = ratio if ratio is not None else math.copysign(math.inf, delta.delta or 0.0)
         least = HALF if part is not None else min(HALF, abs(change) / 2)
-        # A unit that is known to be idle held nothing up; of instructions each may be waited for.
+        # A unit that is known to be idle held nothing up; warps may wait for any instruction.
         idle = part == 0.0 and delta.id != "instructions"
         if effect * change > 0 and abs(effect) >= least and not idle:
             score = _believed(effect, change) if part is None and ratio is not None else 0.0
@@ -354,7 +352,7 @@ def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) ->
 
 
 def _echo(comparison: Comparison) -> str:
-    """Of a load's requests and sectors the one that only followed the other.
+    """The one of a load's requests and sectors that only followed the other.
 
     Fewer accesses bring fewer sectors, and coalescing fewer sectors a request.
     """
@@ -366,11 +364,11 @@ def _echo(comparison: Comparison) -> str:
 
 
 def _fullest(side: Behaviour, but: frozenset[str]) -> float:
-    """The use (0-1) of the fullest unit, without `but`, and without L2: its share is a maximum."""
+    """The use (0-1) of the busiest unit, without `but` and without L2, whose share is a maximum."""
     left_out = but | {"l2", "lsu"}
     shares = [load.active for name, load in side.busy.items() if name not in left_out]
     fullest = _ramp(largest(*shares), 60, 85)
-    # Without a measured unit, none is known to be full.
+    # If no unit was measured, none is known to be busy.
     return 0.0 if fullest is None else fullest
 
 
@@ -395,9 +393,9 @@ def _stage(side: Behaviour) -> Maybe:
 
 
 def shared_part(side: Behaviour) -> Maybe:
-    """Part of the L1 data stage's wavefronts (0-1) that are shared memory's.
+    """Part of the L1 data stage's wavefronts (0-1) that belong to shared memory.
 
-    All of it where nothing says how many wavefronts passed it: they were counted for shared
+    All of it if the number of wavefronts that passed it is unknown: they were counted for shared
     memory alone.
     """
     passed = times(_stage(side), side.value("sms"))
@@ -420,13 +418,13 @@ def _own(side: Behaviour, kind: str) -> Maybe:
 
 
 def _met(side: Behaviour) -> Maybe:
-    """Part of what lanes ask of the L2 that are atomics, which wait for one another there."""
+    """Part of the lanes' requests to the L2 that are atomics, which wait for one another there."""
     atomics = side.value("global_atomics")
     return over(atomics, plus(atomics, side.value("global_sectors"))) if atomics else atomics
 
 
 def _local(side: Behaviour) -> Maybe:
-    """Part of the sectors that are of local memory, which the L2 reads as well."""
+    """Part of the sectors that belong to local memory, which the L2 reads as well."""
     local = side.value("local_sectors")
     return over(local, plus(local, side.value("global_sectors"))) if local else local
 
@@ -454,9 +452,9 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
             comparison["blocks"].old is not None
             and comparison["cycles"].moved
             and not comparison["waves"].moved
-        ):  # it is unknown if kernels that took each other's place are as many
+        ):  # whether kernels that replaced each other are equally many is unknown
             out.append(("cycles", "tail", uneven))
-    # A time outside of the profiler passed at a clock of its own.
+    # The run outside the profiler had a clock of its own.
     inside = comparison.time is None or comparison.profiler_alone
     if clock is not None and abs(clock) >= QUIET and inside:
         out.append(("sm_clock", "clock", clock))
@@ -464,11 +462,11 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
 
 
 def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
-    """Logarithm of the ratio of occupancies, where that may be a cause; else 0.
+    """Logarithm of the ratio of occupancies if that may be a cause; else 0.
 
-    Warps that copy for the others hide nothing by being more. Where the grid changed and as many
-    blocks fit as before, more warps are how the grid came. And as many warps that share fewer SMs
-    are no more warps on the chip.
+    More warps that copy for the others hide no latency. If the grid changed and as many blocks fit
+    as before, the grid itself causes more warps. As many warps on fewer SMs are not more warps on
+    the chip.
     """
     fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy")
     same = comparison["blocks"].moved and fit.old is not None and not fit.moved
@@ -490,9 +488,9 @@ OWN = ("dispatch_stall", "wait_stall", "math_pipe_throttle")
 def _waits(
     old: Behaviour, new: Behaviour, old_s: float, new_s: float, kinds: Iterable[frozenset[str]]
 ) -> list[_Found]:
-    """Time that left a kind of wait or went into it, for what no count says.
+    """Time that a kind of wait lost or gained, without a count to explain it.
 
-    States of one kind take turns (a full queue holds back those who would wait for an answer),
+    States of one kind take turns (a full queue holds back warps that would wait for an answer),
     so the kind's net counts, under the name of the state that moved most with it.
     """
     out: list[_Found] = []
@@ -512,10 +510,10 @@ def _waits(
 
 
 def _idle(old: Behaviour, new: Behaviour) -> Maybe:
-    """Logarithm of the ratio of times that blocks make which end (or fill SMs) more unevenly.
+    """Logarithm of the ratio of times due to blocks that end (or fill SMs) more unevenly.
 
-    All cycles by the mean SM's, or the busiest SM's by the mean one's, whichever says less: what
-    the launch itself takes is not a grid's work, and one SM may differ by chance.
+    All cycles divided by the mean SM's, or the busiest SM's by the mean one's, whichever is less:
+    the launch's own time is not the grid's work, and one SM may differ by chance.
     """
     before, after = old.running, new.running
     if UNKNOWN in (before, after):
@@ -526,7 +524,7 @@ def _idle(old: Behaviour, new: Behaviour) -> Maybe:
 
 
 def _less(one: float, other: Maybe) -> float:
-    """Whichever of two readings of one effect says less, 0 where they do not agree on one."""
+    """The smaller of two readings of one effect; 0 if they disagree on its direction."""
     return min(one, other, key=abs) if other is not None and one * other > 0 else 0.0
 
 

@@ -1,12 +1,12 @@
 """The place of a counter's change: the hunk, the launch, or unedited code.
 
-A hunk's amount is the net of its own lines and of those that it is linked to by a symbol, so
-that code which only moved from one hunk to another is not a cause in either.
+A hunk's amount is the net of its own lines and of those that a symbol links to it, so that code
+that only moved from one hunk to another is not a cause in either.
 
 The compiler decides how many registers a thread gets, and ``__launch_bounds__`` (or
-``__maxnreg__``) how many it may (CUDA C++ Programming Guide, "Launch Bounds"). So of a change of
-registers the edit of a bound, or of a macro in one, says more than the lines whose instructions
-changed most.
+``__maxnreg__``) how many it may (CUDA C++ Programming Guide, "Launch Bounds"). So for a change of
+registers the edit of a bound, or of a macro in one, is better evidence than the lines whose
+instructions changed most.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from workbench.model import Number, Profile, Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
 
-#: Counters whose lines are counted under another one's name: the nearest that a line has, of
-#: instructions of their own kind. What the copy engine reads is counted at no line: there the
-#: copies stand for it.
+#: Counters whose lines are counted under another name: the nearest that a line has, for
+#: instructions of their own kind. The copy engine's reads are counted at no line: the copies
+#: replace them there.
 _LINES = {
     "global_load_requests": ("load_tags", "load_sectors"),
     "global_store_requests": ("store_tags", "store_sectors"),
@@ -45,7 +45,7 @@ _LINES = {
     "dram_bytes": ("global_sectors", "bulk_loads"),
     "tensor_utilization": ("products",),
 }
-#: Kind -> the counter that replaces it where the machine code cannot be read.
+#: Kind -> the counter that replaces it if the machine code cannot be read.
 _WHOLE = {
     "load_tags": "l1_tag_requests",
     "store_tags": "l1_tag_requests",
@@ -54,20 +54,20 @@ _WHOLE = {
 }
 #: A hunk that has less than this part of the largest one's amount is not named beside it.
 _BESIDE = 0.5
-#: Amounts of opposite sign whose sum is less than this part of the larger one are one move.
+#: Amounts of opposite sign whose sum is less than this part of the larger one count as one move.
 _CANCEL = 0.15
 #: A hunk that took over this part of another's amount is named beside it.
 _TAKEN = 0.25
-#: Most hunks that one proposition names.
+#: The most hunks that one proposition names.
 _MOST = 3
 #: The least part of a change for hunks to be named; below it, unedited code changed.
 _EDITED = 0.2
 
 
 class Dealt(Record, frozen=True):
-    """A count that went with the number of threads, and `sizes` that set it in `hunks`.
+    """A count that moved with the number of threads, and `sizes` that set it in `hunks`.
 
-    `threads` are so many times as many as before, `each` has so many times as much of the count.
+    `threads` is the factor of the number of threads, `each` that of the count of one thread.
     """
 
     hunks: tuple[int, ...]
@@ -81,12 +81,12 @@ class Origin(Record, frozen=True):
 
     `share` is the hunks' part of its change (0-1), None if unknown. `by` says how the hunks are
     known: by the counter's own ``lines``, by the ``time`` that is linked to them, as the only
-    edit (``one``), by changed synchronization of warps there (``order``), or as bounds of
-    registers (``bounds``); only ``lines`` ties the counter to the hunks directly.
-    `gained` are hunks that took over the amount of the hunks in `lost`, which was more than all
-    of the change. `launch` is the part of a changed launch, if it is larger than the hunks'.
-    `called` is another hunk, which calls the functions that have most of it. `dealt` is set where
-    its lines only follow the number of threads.
+    edit (``one``), by changed synchronization of warps there (``order``), or as bounds on registers
+    (``bounds``); only ``lines`` ties the counter to the hunks directly. `gained` are hunks that
+    took over the amount of the hunks in `lost`, which was more than all of the change. `launch` is
+    the part of a changed launch, if it is larger than the hunks'. `called` is another hunk, which
+    calls the functions that have most of it. `dealt` is set where its lines only follow the number
+    of threads.
     """
 
     link: Link
@@ -118,8 +118,8 @@ def place_of(
     """The place where a hypothesis' counter moved.
 
     `way` is the subject of the hypothesis, `attribution` the split of the line counters, `time`
-    that of the duration, `occupancy` has its causes, kernel by kernel. `known`: both sources' text
-    is known. `change` is the counter's change: lines that moved the other way do not explain it.
+    that of the duration, `occupancy` its causes by kernel. `known`: both sources' text is known.
+    `change` is the counter's change: lines that moved the other way do not explain it.
     """
     if not known:
         return Origin(link="source unknown")
@@ -142,7 +142,7 @@ def place_of(
     for split in moved:
         found = _largest(_by_hunk(split), float(split.delta))
         if found is not None:
-            # A copy's bytes are unknown: its part of reads is not its part of copies.
+            # A copy's bytes are unknown: its share of reads may differ from its share of copies.
             if split is attribution.kinds.get("bulk_loads"):
                 return structs.replace(found, share=None)
             found = structs.replace(found, called=_called(split, found.hunks))
@@ -152,27 +152,27 @@ def place_of(
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
     if moved and code:
-        # No hunk has it: it is the launch's where its lines say so, else the compiler's.
+        # No hunk has it: the cause is the launch if its lines say so, else the compiler.
         return Origin(link="launch" if _launched(moved[0]) > 0 else "compiler")
     whole = _largest(_seconds(time), time.delta_s) if time is not None else None
     return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
 
 
 def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
-    """The one hunk that calls what some hunks hold; None if several do."""
+    """The one hunk that calls the functions in some hunks; None if several do."""
     found = {n for part in split.parts if set(part.hunks) & set(hunks) for n in part.callers}
     return tuple(found.difference(hunks)) if len(found) == 1 else ()
 
 
-#: Counts of the warps' own work; threads share the amounts that caches and memory move.
+#: Counts of the warps' own work; threads share the amounts moved by caches and memory.
 _BY_WARPS = frozenset(
     {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests"}
 )
-#: From this factor on the number of threads is another one.
+#: From this factor on the number of threads counts as changed.
 _OTHERS = math.log(1.2)
-#: A count goes with threads whose logarithm is this part of its own, or more.
+#: A count follows the threads if their logarithm is at least this part of its own.
 _FOLLOWS = 0.9
-#: Two factors that differ by less are one.
+#: Two factors that differ by less count as equal.
 _ONE = 0.05
 
 
@@ -181,8 +181,8 @@ def dealt_in(
 ) -> Dealt | None:
     """The constant that set the number of threads, if a count followed that number alone.
 
-    A constant of the source or the command line changed by the inverse of the factor of threads or
-    blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
+    A constant in the source or the command line changed by the inverse of the factor of threads or
+    blocks (tiles half as large are twice as many), and the front matter uses it for the launch.
     """
     threads, blocks = (
         growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
@@ -215,18 +215,18 @@ def dealt_in(
     )
 
 
-#: A line of front matter that says how many threads there are.
+#: A line of front matter that sets the number of threads.
 _LAUNCH = re.compile(r"^\W*(?:grid|block)\s*=(.*)", re.MULTILINE)
 
 
 def _launch_words(profile: Profile) -> set[str]:
-    """The names and numbers that launches are written with."""
+    """The names and numbers in the expressions of launches."""
     lines = (line for source in profile.sources for line in _LAUNCH.findall(source.text or ""))
     return {word for line in lines for word in re.findall(r"\w+", line)}
 
 
 def _decided(sizes: Sequence[Size], ways: Sequence[float]) -> list[Size]:
-    """The sizes of which one (or the product of all) was multiplied by what others fell to."""
+    """The sizes, if one (or the product of all) grew by the factor by which others fell."""
 
     def fits(*some: Size) -> bool:
         factor = sum(math.log(size.new / size.old) for size in some)
@@ -236,7 +236,7 @@ def _decided(sizes: Sequence[Size], ways: Sequence[float]) -> list[Size]:
 
 
 def _defined(old: Profile, new: Profile) -> list[Size]:
-    """Macros that the command line defines as another number."""
+    """Macros that the command lines define as different numbers."""
     before, after = (
         {name: int(value) for name, _, value in pairs if value.isdecimal() and int(value)}
         for pairs in ([macro.partition("=") for macro in _macros(side)] for side in (old, new))
@@ -294,7 +294,7 @@ def _moves(each: dict[int, float]) -> _Amounts:
 
 
 def _largest(amounts: _Amounts, change: float) -> Origin | None:
-    """The hunks that went with the change, the largest first; None where too little did."""
+    """The hunks that moved with the change, the largest first; None if too little did."""
     each = _each(amounts)
     moves = _moves(each)
     if not any(amount * change > 0 for amount in moves.values()):
@@ -310,7 +310,7 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
         other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
         chosen += [hunk for hunks in other for hunk in hunks]
     chosen = chosen[:_MOST]
-    # Amounts shared with a hunk that is not named are not the named ones'.
+    # Amounts shared with an unnamed hunk do not belong to the named ones.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
     known = _EDITED <= share <= 1
     swapped = _swapped(each, moves, change, chosen)
@@ -326,7 +326,7 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
 def _swapped(
     each: dict[int, float], moves: _Amounts, change: float, chosen: Sequence[int]
 ) -> tuple[int, ...]:
-    """Hunks that are not named, and moved more from one to the other than all that changed."""
+    """Hunks that are not named, and moved more from one to another than the whole change."""
     for hunks in moves:
         large = all(abs(each[hunk]) > abs(change) for hunk in hunks[:2])
         if len(hunks) > 1 and large and not set(hunks) & set(chosen):
@@ -335,7 +335,7 @@ def _swapped(
 
 
 def _amount(part: TimePart, state: str) -> float:
-    """Seconds of one warp state, of all of them where it is ""."""
+    """Seconds of one warp state; of all states if it is ""."""
     if not state:
         return part.delta_s
     return sum(stall.delta_s for stall in part.stalls if stall.stall == state)
@@ -350,19 +350,19 @@ def _seconds(time: TimeSplit | None, state: str = "") -> _Amounts:
 
 
 def _launched(split: CounterSplit) -> float:
-    """The part of a change (below zero: against it) that is of changed launches."""
+    """The part of a change (below zero: against it) that belongs to changed launches."""
     launch = sum(float(part.delta) for part in split.parts if part.link == "launch")
     return launch / float(split.delta) if split.delta else 0.0
 
 
 def _of_wait(state: str, time: TimeSplit | None) -> Origin:
-    """By whom the wait was made, as the samples have it."""
+    """The origin of a wait, from the samples."""
     change = sum(_amount(part, state) for part in (time.parts if time is not None else ()))
     return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
 
 
-#: State -> the synchronization that causes it: warps that wait at a block's barrier may also
-#: come late from an mbarrier.
+#: State -> the synchronization that causes it: a wait at a block's barrier may also be for warps
+#: delayed by an mbarrier.
 _ORDERS = {"barrier_stall": ("barriers", "arrivals"), "long_scoreboard": ("arrivals",)}
 
 
@@ -407,10 +407,10 @@ _BOUNDS = frozenset({"__launch_bounds__", "__maxnreg__"})
 
 
 def bounded_in(attribution: Attribution, old: Profile, new: Profile) -> Origin | None:
-    """The hunks that changed a bound; None where none did.
+    """The hunks that changed a bound; None if none did.
 
-    A bound that reads the same changed with a macro that the command line defines: that is an
-    edit of the front matter, where there is one.
+    A bound with the same text may use a macro that the command line defines: its change is an edit
+    of the front matter, if there is one.
     """
     changed = {macro.partition("=")[0] for macro in _macros(old) ^ _macros(new)}
     sides = _bounds(old), _bounds(new)
@@ -425,7 +425,7 @@ def bounded_in(attribution: Attribution, old: Profile, new: Profile) -> Origin |
 
 
 def _bounds(profile: Profile) -> dict[Tokens, list[tuple[str, int]]]:
-    """The tokens of each bound, as far as its line goes -> where it stands (file, line)."""
+    """The tokens of each bound, to the end of its line -> its place (file, line)."""
     out: dict[Tokens, list[tuple[str, int]]] = defaultdict(list)
     for source in profile.sources:
         for number, tokens in enumerate(scan(source.text or "", source.path).tokens, 1):

@@ -1,11 +1,11 @@
 """The work of units: a unit's share of its peak times all of the time.
 
-ncu's set *basic* holds no counts, but how near its peak every unit was; and no count says what a
-unit did whose instructions differ in size or cost. Share × cycles are the cycles that the unit
-needs for its work at its peak rate, so that their ratio on two sides is that of the work, whatever
-the peak is (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure). An
-SM's units count its cycles. The L2 counts its own where a report holds them; its clock follows the
-SMs' within 2% in one run, and 7% in two.
+ncu's set *basic* holds no counts, only how near each unit was to its peak; and no count measures
+work whose instructions differ in size or cost. Share × cycles is what the unit needs for its work
+at its peak rate, so its ratio on two sides is that of the work, whatever the peak is
+(https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure). An SM's units
+count its cycles. The L2 counts its own where a report holds them; its clock follows the SMs' within
+2% in one run, and 7% in two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workbench.language import _
 from workbench.model import Launch, Profile
 
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
-#: Of a unit without a counter in the catalog the one that shows it: the highest share of all.
+#: The counter that shows a unit without one in the catalog: the highest share of all.
 _SHOWN = "sm_throughput"
 UNITS: dict[str, Resource] = {unit.id: unit for unit in RESOURCES if not unit.rest}
 
@@ -37,7 +37,7 @@ def _work(launch: Launch, unit: Resource) -> Maybe:
     cycles = _read(launch, unit.clock) if unit.clock else None
     names = (name + _ELAPSED for name in unit.worked or unit.metrics)
     share = next((s for name in names if (s := _read(launch, name)) is not None), None)
-    if share is None and unit.counter:  # older reports have it of active cycles alone
+    if share is None and unit.counter:  # older reports have it only for active cycles
         share = times(value_of(launch, unit.counter), running_of(launch).mean)
     return times(over(share, 100.0), cycles or value_of(launch, "cycles"))
 
@@ -48,7 +48,7 @@ def _read(launch: Launch, name: str) -> Maybe:
 
 
 def change_of(resource: str, old: float, new: float, moved: bool) -> Delta:
-    """The work of a unit on both sides, as a counter that was derived."""
+    """The work of a unit on both sides, as a derived counter."""
     unit = UNITS[resource]
     known = catalog()[unit.counter or _SHOWN]
     its, their = _("Cycles of {unit} at its peak rate"), _("Cycles of {unit} at their peak rate")

@@ -1,12 +1,12 @@
-"""One launch as experiments are read from it, and the bound of what each of them can save.
+"""One launch with the quantities that experiments need, and a bound on the saving of each.
 
-`Mix` counts its machine code by role, `Touched` what its requests touch; `Examined` joins them with
-how busy its units were. The bound is one sentence: *so much of the time went to a resource, so
-large a part of that is needless, and the busiest of the units that stay needs the rest.* The time
-that went to a resource is the larger of two readings: how busy it was, and how long warps stood in
-the states that its users wait in. Both are upper bounds, as a unit that is busy may hide behind
-another one, and a warp that waits may be covered by its neighbours. All of it are parts of the time
-that SMs were active: what the launch itself takes, none of them saves.
+`Mix` counts its machine code by role, `Touched` the memory that its requests touch; `Examined` adds
+how busy its units were. The bound is one sentence: *this part of the time went to a resource, this
+part of that is needless, and the busiest of the other units needs the rest.* The time that went to
+a resource is the larger of two readings: how busy it was, and how long warps were in the states
+that its users wait in. Both are upper bounds, as a unit that is busy may hide behind another one,
+and a warp that waits may be covered by its neighbours. All are parts of the time that SMs were
+active: no experiment saves the time of the launch itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workbench.model import Device, Launch, LineKey, Number
 from workbench.sass import COPIES, HOLDING, Access, lane_width, role
 from workbench.units import listed, quantity
 
-#: Roles that do the job's arithmetic, and those that only say where, when and how often.
+#: Roles that do the job's arithmetic, and those that only decide where, when and how often.
 WORK = frozenset({"product", "floating point"})
 OVERHEAD = frozenset({"integer", "move", "control"})
 #: Widest access of a lane, in bytes.
@@ -38,12 +38,12 @@ _PLAIN = {"global load": ("LDG", "LD"), "shared load": ("LDS",)}
 
 
 class Mix:
-    """A launch's machine code by role. All numbers are 0 where it was not counted.
+    """A launch's machine code by role. All numbers are 0 if it was not counted.
 
     Attributes:
         issued: Warp instructions by role.
         total: All of them.
-        copies_alone: Asynchronous copies bring in data, and no load of a warp.
+        copies_alone: Only asynchronous copies bring in data, not loads of warps.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -84,7 +84,7 @@ class Mix:
 
 
 def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
-    """The source line with most of a counter (less another one); None where none has any."""
+    """The source line with most of a counter (less another one); None if none has any."""
     table = launch.instructions
     amounts: dict[LineKey, Number] = defaultdict(int)
     for row, amount in rows_of(launch, counter, less).items():
@@ -108,10 +108,10 @@ class Touched(NamedTuple):
 def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
     """The sectors and lines that some accesses touch (by default all), and the least that suffices.
 
-    The least is the ideal of their sectors, and a line for each request, or for the sectors that
-    one holds. Both are zero where instructions have no counts. If half of the sectors or more are
-    used, as in accesses that begin within a line or fill rows of a tile, the same part of the
-    lines is; if ncu misreads their number, all lines are.
+    The least is the ideal number of their sectors, and one line for each request, or for the
+    sectors that a line holds. Both are zero if instructions have no counts. If half of the sectors
+    or more are used, as in accesses that begin within a line or fill rows of a tile, the same
+    fraction of the lines counts as used; if ncu misreads their number, all lines count as used.
     """
     table = launch.instructions
     names = ("global_sectors", "global_sectors_ideal", "l1_tag_requests", "instructions")
@@ -143,8 +143,8 @@ SPREAD = 0.5
 def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
     """Instruction -> its part of a counter, less that of another one; {} if unknown.
 
-    Of what is in excess ncu knows nothing where it misreads, and a copy takes a wavefront of shared
-    memory for each line of global memory that it reads, wherever it writes them.
+    The excess is unknown where ncu misreads it, and a copy takes a wavefront of shared memory for
+    each line of global memory that it reads, wherever it writes it.
     """
     table = launch.instructions
     names = [
@@ -168,14 +168,14 @@ def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
 
 #: The least part of the time that an experiment must be able to save.
 LEAST = 0.05
-#: A way must be able to save this part of what it removes.
+#: An experiment must be able to save this part of what it removes.
 _MOSTLY = 0.5
 #: A part (0-1) of something, with its words.
 Share = tuple[float, str]
 
 
 class Examined:
-    """One launch with all that ways are read from."""
+    """One launch with all that ways are derived from."""
 
     def __init__(self, launch: Launch, device: Device) -> None:
         self.launch = launch
@@ -196,7 +196,7 @@ class Examined:
         return share is not None and share >= FULL
 
     def waited(self, states: tuple[str, ...]) -> Maybe:
-        """Part of the warps' time (0-1) in some states."""
+        """Part of the warps' time (0-1) spent in some states."""
         return self.side.part(frozenset(states))
 
     def line_waiting(self, states: tuple[str, ...]) -> LineKey | None:
@@ -216,10 +216,10 @@ class Examined:
         return found[0].resource.title, found[0].active / 100.0
 
     def went(self, resources: dict[str, Maybe], states: tuple[str, ...]) -> Share | None:
-        """The time (0-1) that went to something, with its words; None where nothing says.
+        """The time (0-1) that went to something, with its words; None if unknown.
 
-        `resources` are units by id, each with the part (0-1) of its load that is meant; `states`
-        what its users wait in.
+        `resources` are units by id, each with the part (0-1) of its load that counts; `states` are
+        those that its users wait in.
         """
         waited = self.waited(states)
         loads_of = {name: times(self.busy(name), share) for name, share in resources.items()}
@@ -243,10 +243,10 @@ class Examined:
 
 
 def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]) -> Share | None:
-    """The bound and its arithmetic; None where too little can be saved, or nothing is known.
+    """The bound and its arithmetic; None if too little can be saved, or nothing is known.
 
-    `part` is what part of what `went` somewhere is needless, `went` the time that went there, each
-    with its words; `stays` are the units that do as much as before.
+    `went` is the time that went to something, and `part` the needless part of it, each with its
+    words; `stays` are the units that do as much as before.
     """
     if went is None:
         return None
@@ -272,9 +272,9 @@ def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]
 
 
 def counted(seen: Examined, part: Share, counter: str) -> Share | None:
-    """The bound of an emulated launch: the cycles of the units at their peaks for its counts.
+    """The bound for an emulated launch: the cycles of the units at their peaks for its counts.
 
-    Nothing is known of its time. Removing the excess cannot go below the needs of the other units:
+    Its time is unknown. Removing the excess cannot go below the needs of the other units:
     issue slots, arithmetic (flops), device memory (bytes that must move).
 
     `part` is the needless part of the counter, with its words; `counter` is global sectors or
@@ -312,12 +312,12 @@ def counted(seen: Examined, part: Share, counter: str) -> Share | None:
 
 
 def _through(chip: Chip, every: Touched, stores: Touched, passes: float) -> dict[str, float]:
-    """Cycles that units which lanes' requests pass need at their peaks, as far as those are known.
+    """Cycles at their peaks of the units that lanes' requests pass, as far as those are known.
 
     Args:
-        chip: What would run them.
-        every: What all accesses of global memory touch.
-        stores: What stores do, all of which go on to the L2.
+        chip: The chip that would run them.
+        every: The memory that all global accesses touch.
+        stores: The memory that stores touch; all of them go on to the L2.
         passes: Wavefronts of shared memory.
     """
     out = {_("the L1 data stage"): max(every.lines, every.sectors * _OF_LINE) + passes}

@@ -1,9 +1,9 @@
 """The limit of a kernel now, and a bound on the gain of each experiment.
 
-A `Way` is an experiment with a bound: the part of the time that is spent on what it removes,
-read from peaks, excess and waits, and never more than what busier units leave. `panel_of` finds
-the experiments and ranks them, `score_ways` looks back from the next version. Nothing here
-predicts: a bound says what cannot be gained, and a kernel of which too little is known gets no way.
+A `Way` is an experiment with a bound: the part of the time spent on what it removes, derived from
+peaks, excess and waits, and never more than busier units leave. `panel_of` finds the experiments
+and ranks them, `score_ways` looks back from the next version. Nothing here predicts: a bound limits
+the gain, and a kernel about which too little is known gets no way.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ Kind = Literal[
 class Way(Record, frozen=True, kw_only=False):
     """One thing to try.
 
-    `saves` is the part of the duration (0-1) that it can save at most, `because` the arithmetic
-    behind it. `effort` is 1 for an expression or two, 2 for a loop, 3 for another design.
-    `counter` is the catalog's that shows it, `line` the source line that has most of it.
+    `saves` is the part of the duration (0-1) that it can save at most, `because` its arithmetic.
+    `effort` is 1 for an expression or two, 2 for a loop, 3 for another design. `counter` is the
+    catalog's counter that shows it, `line` the source line that has most of it.
     """
 
     kind: Kind
@@ -73,7 +73,7 @@ class Way(Record, frozen=True, kw_only=False):
 
     @property
     def speedup(self) -> float:
-        """By what factor it can be faster at most."""
+        """The largest possible factor of its speed-up."""
         return 1.0 / (1.0 - self.saves)
 
     @property
@@ -85,9 +85,9 @@ class Way(Record, frozen=True, kw_only=False):
 class Panel(Record, frozen=True):
     """The launch that takes most of a profile's time: its limit, hottest line, and ways.
 
-    `hot` is None where no samples fell on lines. `ways` come with the most to save for the least
-    effort first; there is none where nothing that is known could save 5% of the time. `amounts`
-    are what ways are to move, by kind and counter, for as far as it is known: see `moved`.
+    `hot` is None if no samples fell on lines. `ways` are sorted by saving per effort, the best
+    first; empty if nothing known could save 5% of the time. `amounts` are the known quantities that
+    ways should move, by kind and counter: see `moved`.
     """
 
     limit: Limit | None
@@ -109,7 +109,7 @@ class Panel(Record, frozen=True):
 def made(
     kind: Kind, found: Share | None, words: str, effort: int, counter: str, line: LineKey | None
 ) -> Way | None:
-    """The way of a bound and its arithmetic; None without a bound."""
+    """A way with this bound and its arithmetic; None without a bound."""
     return Way(kind, words, *found, effort, counter, line) if found is not None else None
 
 
@@ -120,25 +120,25 @@ _ARITHMETIC = frozenset({"fma", "tensor", "xu", "fp64"})
 _ISSUING = _ARITHMETIC | {"issue", "alu"}
 _FAR = frozenset({"dram"})
 _L1 = frozenset({"l1_data", "lsu"})
-#: States in which warps wait for what comes from global memory, and for what their own block does.
+#: States in which warps wait for data from global memory, and for their own block.
 _GLOBAL = ("lg_throttle", "long_scoreboard")
 _SHARED = WAITS["shared_wavefronts"]
-#: Below this theoretical occupancy (%) more warps may hide what warps wait for.
+#: Below this theoretical occupancy (%) more warps may hide waits.
 _FEW_WARPS = 50.0
-#: A kernel of multiply-adds: from this part of its instructions on.
+#: From this part of its instructions on, a kernel counts as one of multiply-adds.
 _PRODUCTS = 0.4
 #: Products of TF32 that give one of float32: high by high, high by low, low by high.
 _TF32_PRODUCTS = 3
-#: From so many active lanes of a warp on, divergence is not mentioned.
+#: From this many active lanes of a warp on, divergence is not mentioned.
 _MOST_LANES = 29.0
-#: A byte of device memory that crosses the L1 more often than this is worth keeping nearer.
+#: A byte of device memory that crosses the L1 more often than this should be kept nearer.
 _AGAIN = 4.0
-#: Share (%) of its peak from which on device memory has nothing to give but fewer bytes.
+#: From this share (%) of its peak on, device memory gets faster only with fewer bytes.
 _NEAR_PEAK = 80.0
 
 
 def _excess(seen: Examined, whole: str, noun: str) -> Share | None:
-    """The part (0-1) of a count that is in excess of what lanes asked for."""
+    """The part (0-1) of a count in excess of the lanes' requests."""
     total, excess = (seen.side.value(name) for name in (whole, f"{whole}_excess"))
     if not total or excess is None:
         return None
@@ -148,7 +148,7 @@ def _excess(seen: Examined, whole: str, noun: str) -> Share | None:
 
 
 def _beyond(total: float, least: float, noun: str) -> Share:
-    """The part (0-1) of a count beyond the least that would do, with its words."""
+    """The part (0-1) of a count beyond the least that suffices, with its words."""
     part = over(total - least, total) or 0.0
     return part, _("{excess} of {total} {noun} are excessive ({part:.0%})").format(
         excess=quantity(total - least), total=quantity(total), noun=noun, part=part
@@ -163,7 +163,7 @@ def _coalesce(seen: Examined) -> Way | None:
         every, fewer = touched_by(seen.launch)
         part = max(part, _beyond(every.lines, fewer.lines, _("look-ups of 128-byte lines")))
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
-    # Before a full L2 the queues fill, up to that of all memory instructions.
+    # The queues before a full L2 fill too, up to that of all memory instructions.
     behind = _SHARED if seen.full("l2") and not seen.side.value("shared_wavefronts") else ()
     went = seen.went(resources, (*_GLOBAL, "drain_stall", *behind))
     found = bound(seen, part, went, _ISSUING) or counted(seen, part, "global_sectors")
@@ -197,7 +197,7 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
             1.0 - width / WIDEST,
             _("a lane loads {width:.2g} bytes at a time where 16 are possible").format(width=width),
         )
-        # Wider loads are fewer; what they carry still passes the data stage and the L2.
+        # Wider loads are fewer; their bytes still pass the data stage and the L2.
         stays = _ARITHMETIC | _FAR | ({"l1_data"} if where == "shared" else frozenset())
         found = bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
         names = "global_load_requests" if where == "global" else "shared_wavefronts"
@@ -227,7 +227,7 @@ def _spills(seen: Examined) -> Way | None:
 
 def _lanes(seen: Examined) -> Way | None:
     if math.prod(seen.launch.block) < WARP_SIZE:
-        return None  # its warps are not whole, whatever branch they take
+        return None  # its warps are not full, whatever branch they take
     lanes = seen.side.value("lanes_per_instruction")
     if lanes is None or not 0 < lanes < _MOST_LANES:
         return None
@@ -295,7 +295,7 @@ def _barriers(seen: Examined) -> Way | None:
 
 def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
-    # More warps only queue for a full unit; without a whole wave there are no more warps.
+    # More warps only queue for a full unit; without a full wave there are no more warps to run.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
     waves = seen.side.value("waves")
     if full or possible is None or not 0 < possible <= _FEW_WARPS or waves is None or waves < 1:
@@ -403,9 +403,9 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
     _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
-#: Kinds whose quantity grows where the advice was followed; all others' falls.
+#: Kinds whose quantity grows if the advice was followed; that of all others falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
-#: An advice was followed where its own quantity moved by this part of it or more.
+#: The advice was followed if its own quantity moved by at least this part of it.
 _MOVED = 0.02
 
 
@@ -437,7 +437,7 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
 
 
 def moved(way: Way, old: Panel, new: Panel) -> bool:
-    """True if a way's quantity moved in its direction; False where a side does not know it."""
+    """True if a way's quantity moved in its direction; False if a side does not know it."""
     before, after = (panel.amounts.get((way.kind, way.counter)) for panel in (old, new))
     change = minus(after, before)
     if before is None or change is None:
@@ -453,14 +453,14 @@ def _ways(seen: Examined) -> tuple[Way, ...]:
     return tuple(sorted(ways, key=lambda way: (-way.rank, way.effort)))
 
 
-# --- The panel: what limits a profile now, where, and what to try first --------------------------
+# --- The panel: the limit of a profile, its place, and the experiments to try first --------------
 
-#: Panels of the launches that were asked for last: a report asks for each of them four times.
+#: Panels of the latest launches: a report needs each of them four times.
 _found: deque[tuple[Launch, Panel]] = deque(maxlen=32)
 
 
 def panel_of(profile: Profile) -> Panel | None:
-    """The panel of the launch that takes most of a profile's time; None where none was profiled."""
+    """The panel of the launch that takes most of a profile's time; None if none was profiled."""
     launch = main_launch(profile) if not broken(profile) else None
     return panel_of_launch(launch, profile.device) if launch is not None else None
 
@@ -484,7 +484,7 @@ def _panel(launch: Launch, device: Device) -> Panel:
 
 
 def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
-    """Path and text of a source line; "" for what the profile does not hold."""
+    """Path and text of a source line; "" if the profile does not hold them."""
     file, number = key
     if not 0 <= file < len(profile.sources):
         return "", ""
@@ -493,7 +493,7 @@ def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
     return source.path, lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
-#: Files whose statements end as those of C do, and how many lines one is looked for upwards.
+#: Files whose statements end as in C; the most lines to search upwards for a start.
 _OF_C = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".inl")
 _UPWARDS = 12
 _MOST = 120
@@ -502,7 +502,7 @@ _MOST = 120
 def statement_at(profile: Profile, key: LineKey) -> str:
     """The line's text; of C++ code the statement's from its first line on, cut to one line.
 
-    The operands of an inline assembly tell nothing without the instruction above them.
+    The operands of inline assembly mean nothing without the instruction above them.
     """
     path, text = line_at(profile, key)
     if not text or not path.lower().endswith(_OF_C):
@@ -516,16 +516,16 @@ def statement_at(profile: Profile, key: LineKey) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    """True if a statement that began on this line, or above, goes on below."""
+    """True if a statement that began on this line, or above, continues below."""
     code = line.split("//")[0].rstrip()
     return bool(code) and not code.startswith("#") and code[-1] not in ";{}:"
 
 
 def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Score, ...]:
-    """Score the old side's ways by what the step gained, as ncu's rules are.
+    """Score the old side's ways by the step's gain, as ncu's rules are scored.
 
     A way that `new` still has, as large as before, was not tried. `speedup` is old time over new
-    time, measured outside of the profiler if possible.
+    time, measured outside the profiler if possible.
     """
     if old is None:
         return ()
@@ -543,7 +543,7 @@ def score_ways(old: Panel | None, new: Panel | None, speedup: float) -> tuple[Sc
         )
         for way in old.ways
     ]
-    # Whatever the step gained, an advice whose own quantity stayed was not followed.
+    # Whatever the step gained, advice whose own quantity did not move was not followed.
     return tuple(
         one if new is not None and moved(way, old, new) else structs.replace(one, verdict="open")
         for way, one in zip(old.ways, scores, strict=True)

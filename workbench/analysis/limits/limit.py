@@ -2,9 +2,9 @@
 
 A resource's share is ncu's own percentage of a unit's peak rate. Units of the SM are counted over
 the cycles in which the SM was active, so that a grid that ends unevenly does not hide that they
-were full; caches and memory over all of the kernel's time. A share below `FULL` leaves room:
-then warps wait for something, and the stall that most of them were seen in is named. `Selected`
-and `Not selected` are not stalls and never a limit
+were full; caches and memory over all of the kernel's time. A share below `FULL` leaves room: then
+warps wait, and the stall that most of them were seen in is named. `Selected` and `Not selected` are
+not stalls and never a limit
 (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#warp-stall-reasons).
 """
 
@@ -29,11 +29,11 @@ from workbench.units import quantity, several
 
 # --- Why warps waited: shares of warp time by state, per launch and per source line --------------
 #
-# Two sources say it, and a report may hold either. *Samples* (``smsp__pcsamp_*``) count, at a
-# fixed interval, the state of one warp per scheduler: a sum over instructions, so it can be split
-# by source line. *Ratios* (cycles per issued instruction) are exact, for the whole launch. Shares
-# come from samples where there are enough (`LEAST_SAMPLES`), so that the lines add up to the bar
-# above them, otherwise from the ratios.
+# Two sources give the shares, and a report may hold either. *Samples* (``smsp__pcsamp_*``) count,
+# at a fixed interval, the state of one warp per scheduler: a sum over instructions, so it can be
+# split by source line. *Ratios* (cycles per issued instruction) are exact, for the whole launch.
+# Shares come from samples if there are enough (`LEAST_SAMPLES`), so that the lines add up to the
+# bar above them, otherwise from the ratios.
 
 #: Catalog ids: the group of warp states, and the samples.
 GROUP = "stalls"
@@ -47,16 +47,16 @@ _WELL_WORDS = {"selected": N_("issuing"), "not_selected": N_("ready")}
 
 
 def stall_words(state: str) -> str:
-    """A state inside of a sentence: ``barrier stalls``, ``MIO throttle stalls``, ``issuing``."""
+    """A state in a sentence: ``barrier stalls``, ``MIO throttle stalls``, ``issuing``."""
     if state in _WELL_WORDS:
         return _(_WELL_WORDS[state])
     return _("{state} stalls").format(state=catalog()[state].phrase.removesuffix(_(" stall")))
 
 
-#: Fewer samples prove nothing, and no estimate is made of them. Six against none are the first
-#: that chance does not explain (two-sided sign test: 2/2⁶ = 3%), if samples are independent;
-#: but all schedulers are sampled in the same cycle, and neighbouring warps do the same.
-#: So it takes twice as many.
+#: Fewer samples prove nothing, and no estimate is made from them. Six against zero is the smallest
+#: difference that chance does not explain (two-sided sign test: 2/2⁶ = 3%) if samples are
+#: independent; but all schedulers are sampled in the same cycle, and neighbouring warps act alike.
+#: So twice as many are needed.
 LEAST_SAMPLES = 12
 
 
@@ -70,20 +70,20 @@ class Share(Record, frozen=True):
 
     @property
     def stalled(self) -> bool:
-        """True if the warp waited; in the two other states it issued, or was ready to."""
+        """True if the warp waited; in the two other states it issued or was ready to issue."""
         return self.state.id not in WELL
 
     @property
     def title(self) -> str:
-        """The state's title, which says of the two other states that they are not stalls."""
+        """The state's title, which says that the two other states are not stalls."""
         return title_of(self.state.id)
 
 
 class Breakdown(Record, frozen=True):
-    """All states of a launch, largest first. `source` says what the shares are made of.
+    """All states of a launch, largest first. `source` names the source of the shares.
 
-    `counted` are the ids of all states that were looked for, those that no warp was in as well:
-    samples look for all of them, ratios are of one state each.
+    `counted` are the ids of all counted states, even those without a warp: samples count all of
+    them, a ratio counts one state.
     """
 
     source: Literal["samples", "ratios", ""]
@@ -107,7 +107,7 @@ class HotLine(Record, frozen=True):
 
     @property
     def telling(self) -> bool:
-        """False for a handful of samples, be the launch short or the line."""
+        """False if there are few samples, because the launch is short or the line is."""
         return self.share >= TELLING and self.samples >= LEAST_SAMPLES
 
 
@@ -120,8 +120,8 @@ def title_of(state: str) -> str:
 def breakdown(launch: Launch) -> Breakdown:
     """Split a launch's warp time over the warp states of the catalog.
 
-    Returns shares that add up to 1; no shares and source "" where the report holds neither samples
-    nor ratios.
+    Returns shares that add up to 1; no shares and source "" if the report holds neither samples nor
+    ratios.
     """
     return _breakdowns(launch)
 
@@ -190,7 +190,7 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
         count = counts[key]
         if key[1] <= 0 or not count:
             continue
-        # States may have been counted in another pass than all samples, and be more of them.
+        # States may have been counted in another pass than all samples, and exceed them.
         whole = max(count, sum(counters.get(name, 0) for __, name in every))
         stalls = [(state, counters[name] / whole) for state, name in states if name in counters]
         stalls.sort(key=lambda item: -item[1])
@@ -200,9 +200,9 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
 
 
 def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
-    """The part (0-1) of the barrier samples that are not a warpgroup's, and the line with most.
+    """The part (0-1) of the barrier samples that are not a warpgroup's, and their main line.
 
-    1 and no line where no samples are known by instruction.
+    1 and no line if no samples are known by instruction.
     """
     table = launch.instructions
     name = line_metric(launch, catalog()[BARRIER])
@@ -218,19 +218,19 @@ def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
     return (sum(lines.values()) / whole if whole else 1.0), best
 
 
-#: A panel, gutters and both sides of a step ask for the same launch.
+#: A panel, gutters and both sides of a step need the same launch.
 _breakdowns, _lines = Recent(_broken_down), Recent(_sampled)
 
 
-#: Launches may go without a sample, as one of a block or two does, up to this part of the time.
+#: Launches without samples, such as those of a block or two, may take this part of the time.
 UNSAMPLED = 0.5
 
 
 def state_seconds(profile: Profile) -> dict[str, float] | None:
-    """Seconds of all a profile's launches under the profiler by the warp state's catalog id.
+    """Seconds of all of a profile's launches under the profiler, by the warp state's catalog id.
 
-    A state that was counted and never seen has 0; one that no launch counted is not in it.
-    None where no state was counted for most of the time: what warps did there is not known.
+    A state that was counted and never seen has 0; one that no launch counted is left out. None if
+    no state was counted for most of the time: the warps' activity in it is unknown.
     """
     seconds: dict[str, float] = {}
     unseen = whole = 0.0
@@ -248,16 +248,16 @@ def state_seconds(profile: Profile) -> dict[str, float] | None:
     return seconds if whole and unseen <= UNSAMPLED * whole else None
 
 
-#: A state with this share of any profile has its name.
+#: A state with this share of any profile is named.
 NAMED = 0.15
 
 
 def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tuple[str, list[str]]]:
     """The states of several profiles that are shown separately, heaviest first; the rest as one.
 
-    One that takes `NAMED` of any of them is told apart in any case; `most`: states with a name of
-    their own. Shares decide, so that a slow first version does not hide what the others do. Lists
-    and no sets: the last digit of a sum of seconds depends on the order.
+    One that takes `NAMED` of any of them is always separate; `most`: the most separate states.
+    Shares decide, so that a slow first version does not hide the other versions' states. Lists, not
+    sets: the last digit of a sum of seconds depends on the order.
     """
     weight: dict[str, float] = {}
     named: set[str] = set()
@@ -274,17 +274,17 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
     return [*groups, (_("All others"), others)] if others else groups
 
 
-# --- How long SMs were active: what a launch itself takes, and what blocks that end unevenly cost
+# --- The active time of SMs: the cost of a launch itself, and of blocks that end unevenly ---
 #
 # ``sm__cycles_active`` counts the cycles in which an SM held a warp, ``sm__cycles_elapsed`` all
 # of them (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure).
-# No grid fills the idle time of the busiest SM: a launch has to begin and to end, which took 1.2
-# to 2.4 µs of nine launches of ten that were recorded here. What the mean SM was idle beyond
-# that, blocks left.
+# No grid fills the idle time of the busiest SM: a launch has to begin and to end, which took 1.2 to
+# 2.4 µs in nine of ten launches that were recorded here. Blocks cause the mean SM's further idle
+# time.
 
 #: A part of the SMs' cycles that limits before any unit does: blocks that leave it idle, ...
 UNEVEN = 0.25
-#: ... or the launch itself, where no unit is full while SMs are active, ...
+#: ... or the launch itself, if no unit is busy while SMs are active, ...
 SHORT = 1 / 3
 #: ... or even where one is.
 VERY_SHORT = 0.5
@@ -293,7 +293,7 @@ VERY_SHORT = 0.5
 class Running(Record, frozen=True):
     """Parts (0-1) of a launch's cycles in which the mean SM and the busiest one were active.
 
-    `busiest` is 1 where only the mean is known: then nothing is said of the launch itself.
+    `busiest` is 1 if only the mean is known: then the launch itself is not judged.
     """
 
     mean: float
@@ -306,7 +306,7 @@ class Running(Record, frozen=True):
 
     @property
     def uneven(self) -> float:
-        """Part of the busiest SM's cycles in which the mean one had no block."""
+        """Part of the busiest SM's cycles in which the mean SM had no block."""
         return 1.0 - self.mean / self.busiest
 
     @property
@@ -315,11 +315,11 @@ class Running(Record, frozen=True):
         return self.outside >= SHORT and self.outside > self.busiest - self.mean
 
 
-#: From so many waves on, the last one is at most an eighth of them.
+#: From this many waves on, the last one is at most an eighth of them.
 _MANY_WAVES = 8
-#: A warp that executes fewer instructions finds that there is nothing to do, and ends.
+#: A warp that executes fewer instructions has no work, and ends at once.
 _AT_ONCE = 32
-#: For a launch without counters of it.
+#: For a launch without counters of active cycles.
 UNKNOWN = Running(mean=1.0)
 
 
@@ -342,24 +342,24 @@ ResourceId = Literal[
     "tex", "adu", "sm", "memory", "latency", "grid", "sync", "launch",
 ]  # fmt: skip
 
-#: From this share of its peak on, a unit is what limits. The hand-labelled steps agree from
-#: here on; ncu's own rules call 60% "low utilization" and 80% a bottleneck.
+#: From this share of its peak on, a unit limits. The hand-labelled steps agree with this value;
+#: ncu's own rules call 60% "low utilization" and 80% a bottleneck.
 FULL = 60.0
-#: States in which warps stand for global memory, and the least part of their time in them.
+#: States in which warps wait for global memory, and the least part of their time in them.
 _MEMORY = frozenset({"long_scoreboard", "lg_throttle", "drain_stall", "membar", "barrier_stall"})
 _WAITED = 0.10
-#: Units that warps queue for in states of their own, and these; where code loads from global
-#: memory, the answers come through them as well.
+#: Units that warps queue for in states of their own, and these states; if code loads from global
+#: memory, the answers come through the units as well.
 _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
-#: From this part of the barrier samples on, it is barriers that warps wait at.
+#: From this part of the barrier samples on, warps wait at barriers.
 _AT_BARRIERS = 0.5
-#: If warps spend so much of their time in one state that is not a queue for a unit, a unit of the
+#: If warps spend this much of their time in one state that is not a queue for a unit, a unit of the
 #: SM below `_BOTTLENECK` does not limit them.
 _LATENT = 0.6
 _FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
-#: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
-#: what ncu's rules call a bottleneck. From `_MUCH` on it is shown beside a wait.
+#: From this share on a unit limits whether or not warps wait (asynchronous copies let no warp
+#: wait): ncu's rules call 80% a bottleneck. From `_MUCH` on it is shown beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
 
 
@@ -381,7 +381,7 @@ class Resource(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its name inside of a sentence."""
+        """Its name inside a sentence."""
         return _(self.named)
 
 
@@ -429,16 +429,16 @@ class Limit(Record, frozen=True):
         return structs.replace(self, words=words, kernel=kernel)
 
     def when(self, before: Limit | None) -> Literal["still ", "now ", ""]:
-        """``still`` where the side before was limited by the same, whatever its share.
+        """``still`` if the same unit limited the side before, whatever its share.
 
-        Nothing where it is not known what limited that side.
+        Empty if the limit of that side is unknown.
         """
         if before is None:
             return ""
         return "still " if (before.id, before.names) == (self.id, self.names) else "now "
 
 
-#: Points of its peak by which the highest share of all is another unit's than those known.
+#: If the highest share of all exceeds the known ones by this (points), it is another unit's.
 _APART = 5.0
 
 
@@ -453,7 +453,7 @@ def loads(launch: Launch) -> tuple[Load, ...]:
         elapsed = largest(*(_percent(launch, name) for name in resource.metrics))
         if not elapsed and resource.counter:
             known = value_of(launch, resource.counter)
-            # The catalog's shares of an SM's units are of its active cycles.
+            # The catalog's shares of an SM's units are relative to its active cycles.
             elapsed = largest(elapsed, times(known, spread) if resource.inside else known)
         if elapsed is not None:
             active = min(elapsed / spread, 100.0) if resource.inside else elapsed
@@ -512,7 +512,7 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
 def _waits(launch: Launch, states: frozenset[str]) -> bool:
     """True if warps waited in these states: a busy unit without waiting warps is not a limit.
 
-    True where no warp state is known.
+    True if no warp state is known.
     """
     shares = breakdown(launch).shares
     return not shares or sum(s.share for s in shares if s.state.id in states) >= _WAITED
@@ -545,7 +545,7 @@ def _short_grid(
 ) -> Limit | None:
     """A grid that leaves SMs without work for long.
 
-    `alone`: where no cycles of SMs are known, the launch says how many of them can have no block.
+    `alone`: the cycles of SMs are unknown, so the launch says how many of them can have no block.
     """
     blocks = math.prod(launch.grid)
     chip = chip_for(device)
@@ -568,7 +568,7 @@ def _short_grid(
     part = 100 * time.mean
     waves = value_of(launch, "waves")
     if waves is not None and waves >= _MANY_WAVES:
-        # A last wave that is empty leaves SMs idle for one wave's time at most.
+        # A nearly empty last wave leaves SMs idle for at most one wave's time.
         warps = blocks * -(-math.prod(launch.block) // WARP_SIZE)
         each = over(value_of(launch, "instructions"), warps)
         idle = each is not None and each < _AT_ONCE

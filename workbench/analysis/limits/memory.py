@@ -1,10 +1,10 @@
-"""Flows between the levels of memory in one profile, and the lines that asked for them.
+"""Flows between the levels of memory in one profile, and the lines that requested them.
 
-A flow's amount is a counter of the chip (or, for what only the machine code tells apart, the
-part of a line counter that belongs to some opcodes). Its share of peak is the amount over the most
+A flow's amount is a counter of the chip (or, if only the machine code distinguishes it, the part of
+a line counter that belongs to some opcodes). Its share of peak is the amount divided by the most
 that the same path could have moved while the launch ran:
 
-* shared memory: one wavefront per cycle and SM, L1: 128 bytes of global or local memory per
+* shared memory: one wavefront per cycle and SM; L1: 128 bytes of global or local memory per
   cycle and SM (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#hardware-model);
 * device memory: the data sheet's bytes per second, for the duration;
 * between L1 and L2: ncu's own percentages of the crossbar's ports, because its width differs
@@ -29,10 +29,10 @@ from workbench.language import _
 from workbench.model import Launch, LineKey, Number, Profile, Record
 from workbench.sass import OPCODES, Access, opcode_of
 
-# --- The kinds of flow between levels of memory, and by which counters each is known -------------
+# --- The kinds of flow between levels of memory, and the counters of each ------------------------
 #
-# Amounts are counters of the chip; what only the machine code tells apart (shared loads from
-# stores, asynchronous copies) is the part of a line counter that belongs to some opcodes.
+# Amounts are counters of the chip; if only the machine code distinguishes them (shared loads from
+# stores, asynchronous copies), they are the part of a line counter that belongs to some opcodes.
 
 Place = Literal["sm", "shared", "l1", "tma", "l2", "dram"]
 Unit = Literal["byte", "wavefront"]
@@ -49,7 +49,7 @@ _ACCESSES: tuple[tuple[str, Access], ...] = (
 )
 
 
-@lru_cache(maxsize=1 << 14)  # a kernel's code is asked for once a flow, on every problem
+@lru_cache(maxsize=1 << 14)  # each flow needs a kernel's code once, on every problem
 def access_of(text: str) -> Access:
     """The memory access of an instruction, by its opcode in SASS or PTX; "" for none."""
     opcode, __ = opcode_of(text)
@@ -106,11 +106,11 @@ class LineAmount(NamedTuple):
 class Transfer(Record, frozen=True):
     """The flow in one direction between two places.
 
-    `amount` is in `unit`, `share` is 0-1 of the most that the path can move in that time; None
-    where the report lacks them (`missing` says why). `ncu` and `peak` name their sources.
-    `counter` is the catalog's entry to read on, or "". `lines` are the source lines that asked
-    for it, the largest first, by `line_metric`: for flows behind the L1 those that asked the L1,
-    since no counter has its misses by line.
+    `amount` is in `unit`, `share` is 0-1 of the most that the path can move in that time; None if
+    the report lacks them (`missing` says why). `ncu` and `peak` name their sources. `counter` is
+    the catalog's entry to read on, or "". `lines` are the source lines that requested it, the
+    largest first, by `line_metric`: for flows beyond the L1 the lines that used the L1, since no
+    counter has its misses by line.
     """
 
     id: str
@@ -126,7 +126,7 @@ class Transfer(Record, frozen=True):
     counter: str = ""
     line_metric: str = ""
     lines: tuple[LineAmount, ...] = ()
-    shown: bool = True  # False: an unusual kind of which nothing is known to have happened
+    shown: bool = True  # False: an unusual kind that is not known to have occurred
 
 
 class Level(Record, frozen=True):
@@ -160,7 +160,7 @@ _Split = dict[Access, dict[LineKey, Number]]
 def memory(profile: Profile) -> MemoryChart | None:
     """The memory chart of all launches of a profile: amounts add, rates are means by duration.
 
-    Returns None where no launch was measured, or no amount of any flow is known.
+    Returns None if no launch was measured, or no amount of any flow is known.
     """
     return _recent(profile)
 
@@ -192,7 +192,7 @@ _recent = Recent(_memory)
 
 
 class _FlowCounts:
-    """The counters of one profile, and its lines by what their instructions do."""
+    """The counters of one profile, and its lines by the kind of their instructions."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -202,7 +202,7 @@ class _FlowCounts:
         self._columns: dict[str, tuple[str, _Split | None]] = {}
 
     def value(self, counter: str) -> float | None:
-        """A counter of the catalog over all launches; None where it is missing."""
+        """A counter of the catalog over all launches; None if it is missing."""
         found = self._combined[counter] if counter else None
         return float(found.value) if isinstance(found, Combined) else None
 
@@ -232,7 +232,7 @@ class _FlowCounts:
     def _amount(
         self, kind: Kind, asked: Number | None, metric: str
     ) -> tuple[float | None, str, str]:
-        """Amount, what it is made of, and why it is missing."""
+        """Amount, its source, and why it is missing."""
         of_lines = asked is not None and kind.column != "instructions"
         factor = SECTOR if kind.column in _SECTOR_COLUMNS else 1
         by_line = f"{f'{factor} × ' if factor > 1 else ''}{metric} of {_words(kind.accesses)}"
@@ -244,7 +244,7 @@ class _FlowCounts:
             if total is not None:
                 often = kind.factor
                 return often * total, f"{often} × {made_of}" if often > 1 else made_of, ""
-        # Behind the L1 only counters of the chip know what went through.
+        # Beyond the L1 only counters of the chip know the traffic.
         near = kind.start in ("sm", "shared", "l1") and kind.end in ("sm", "shared", "l1")
         if of_lines and near and asked is not None:
             return float(factor * asked), by_line, ""
@@ -274,7 +274,7 @@ class _FlowCounts:
         return total, f"({' + '.join(made_of)})" if several else made_of[0], ""
 
     def _lines(self, kind: Kind) -> tuple[dict[LineKey, Number] | None, str]:
-        """Line counters of the kind's instructions, and their name; None: nothing tells."""
+        """Line counters of the kind's instructions, and their name; None: unknown."""
         if not kind.column:
             return None, ""
         if kind.column not in self._columns:
@@ -289,7 +289,7 @@ class _FlowCounts:
         return out, metric
 
     def _split(self, counter: str) -> tuple[str, _Split | None]:
-        """A line counter by what its instructions do; None where a launch does not tell."""
+        """A line counter by the kind of its instructions; None if a launch does not say."""
         out: _Split = {}
         metric = next(iter(catalog()[counter].lines), "")
         for launch in self._launches:
@@ -316,7 +316,7 @@ class _FlowCounts:
         return any(metric is not None and metric.value == 0 for metric in metrics)
 
     def _share(self, kind: Kind, amount: float | None) -> tuple[float | None, str]:
-        """Share of peak (0-1), and what it is measured by; None where either is unknown."""
+        """Share of peak (0-1), and the name of that peak; None if either is unknown."""
         if amount is None:
             return None, ""
         for peak in kind.peaks:
@@ -349,7 +349,7 @@ class _FlowCounts:
         return times(per_cycle * chip.sms, cycles), _("{word} per cycle and SM").format(word=word)
 
     def _mean(self, name: str) -> float | None:
-        """A metric's mean over launches, by duration; None where one of them lacks it."""
+        """A metric's mean over launches, by duration; None if one of them lacks it."""
         found = [launch.metrics.get(name) for launch in self._launches]
         known = [float(each.value) for each in found if each and not isinstance(each.value, str)]
         if len(known) < len(found):

@@ -1,10 +1,10 @@
 """Theoretical occupancy as a closed formula, and its change split over three causes.
 
 The formula is NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the toolkit):
-how many blocks fit on an SM by warps, blocks, registers and shared memory, the least
-of which counts. Its change between two launches is split by Shapley values: the mean
-contribution of a cause over all orders in which the causes can change. That is the
-one split that adds up exactly and treats the causes alike (L. S. Shapley, 1953).
+the number of blocks that fit on an SM by warps, blocks, registers and shared memory; the least
+counts. Its change between two launches is split by Shapley values: the mean contribution of a cause
+over all orders in which the causes can change. It is the only split that adds up exactly and treats
+the causes alike (L. S. Shapley, 1953).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from workbench.model import KernelResources, Launch, Profile, Record
 
 Cause = Literal["registers", "shared memory", "block size"]
 CAUSES: tuple[Cause, ...] = ("registers", "shared memory", "block size")
-#: The driver gives a thread so many, however few ptxas says that a kernel uses.
+#: The driver gives a thread at least this many, however few ptxas reports for the kernel.
 LEAST_REGISTERS = 16
 
 
 class Resources(Record, frozen=True):
     """Resources of one block. Sizes in bytes; `shared_config` is the SM's shared-memory part.
 
-    `barriers_limit` is the profiler's own limit by barriers, 0 where unknown: it is
-    taken as it is, for NVIDIA publishes no number of barriers per SM.
+    `barriers_limit` is the profiler's own limit by barriers, 0 if unknown: it is used as it is,
+    because NVIDIA does not publish the number of barriers per SM.
     """
 
     block_size: int
@@ -51,7 +51,7 @@ class Occupancy(Record, frozen=True):
 class OccupancySplit(Record, frozen=True):
     """Theoretical occupancy of two launches, in percent, and what changed it, in points.
 
-    The values of `causes` add up to `delta` exactly before they are rounded to floating point.
+    The values of `causes` add up to `delta` exactly before rounding to floating point.
     """
 
     kernel: str
@@ -64,7 +64,7 @@ class OccupancySplit(Record, frozen=True):
 
 
 def resources(launch: Launch) -> Resources | None:
-    """A launch's resources from its metrics; None where a report lacks them."""
+    """A launch's resources from its metrics; None if a report lacks them."""
 
     def number(name: str) -> int | None:
         metric = launch.metrics.get(name)
@@ -157,7 +157,7 @@ def split(chip: Chip, kernel: str, old: Resources, new: Resources) -> OccupancyS
     """Split the change of theoretical occupancy over registers, shared memory, block size.
 
     The shared-memory part of the L1, which the driver chooses, belongs to shared
-    memory; a limit by barriers is taken with the block size.
+    memory; a limit by barriers belongs to the block size.
     """
 
     def mix(changed: frozenset[Cause]) -> Fraction:

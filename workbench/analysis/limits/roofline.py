@@ -1,6 +1,6 @@
 """The work of a launch: arithmetic by unit, bytes by level, and its place under the roofline.
 
-Work is executed work, not the job's need as the study states it: recomputation counts. Its roof is
+Work is executed work, not the job's need according to the study: recomputation counts. Its roof is
 that of the unit that did most of it; a launch whose work cannot be counted gets a reason.
 
 Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual
@@ -33,27 +33,27 @@ from workbench.sass import (
 
 # --- Arithmetic, by the unit that does it, and the bytes of lanes ---------------------------------
 #
-# Float32 work has hardware counters (the catalog's `flops`). What the matrix units and the
-# byte dot products do has none that every chip and ncu version names alike; but a SASS
-# opcode says the shape of its product, so executions times shape is the same number:
-# ``HMMA.16816.F32`` multiplies 16×16 by 16×8, 2·16·8·16 operations of a warp. In the same way
-# a store's width times its lanes is what a launch wrote, whatever the sectors were.
+# Float32 work has hardware counters (the catalog's `flops`). Matrix products and byte dot products
+# have no counter with one name on every chip and ncu version; but a SASS opcode gives the shape of
+# its product, so executions times shape is the same number: ``HMMA.16816.F32`` multiplies 16×16 by
+# 16×8, 2·16·8·16 operations of a warp. In the same way a store's width times its lanes is the
+# number of bytes written, whatever the sectors were.
 
 Unit = Literal["float32", "tensor half", "tensor TF32", "tensor int8", "dp4a"]
 
-#: A byte dot product: four multiplications and four additions of a thread.
+#: A byte dot product: four multiplications and four additions by a thread.
 _DP4A = 8
-#: A product of two halves with two bytes: two multiplications and two additions of a thread.
+#: A product of two halves with two bytes: two multiplications and two additions by a thread.
 _DP2A = 4
 _FMA = 2
-#: Forms of IMAD that multiply nothing worth the name.
+#: Forms of IMAD that do not really multiply.
 _MOVES = {"MOV", "SHL", "IADD"}
-#: Writers whose bytes no lane tells: bulk copies, surfaces, and atomics that meet in a word.
+#: Writers whose bytes lanes do not give: bulk copies, surfaces, atomics that meet in a word.
 _UNTOLD = GLOBAL_ATOMICS | those(lambda row: row.access == "bulk out") | {"UBLKCP", "SUST"}
 
 
 def _product(opcode: str, modifiers: Set[str]) -> tuple[Unit, float] | None:
-    """Unit and operations of one execution by one warp; None where the shape is unknown."""
+    """Unit and operations of one execution by one warp; None if the shape is unknown."""
     if "SP" in modifiers:
         return None
     operations = product_operations(modifiers)
@@ -61,7 +61,7 @@ def _product(opcode: str, modifiers: Set[str]) -> tuple[Unit, float] | None:
     if not operations or not unit:
         return None
     if unit == "tensor int8":
-        # Four-bit integers share the opcode; only bytes have a roof of that name.
+        # Four-bit integers share the opcode; only bytes have that unit's roof.
         return (unit, operations) if {"S8", "U8"} & {*modifiers} else None
     return ("tensor TF32" if "TF32" in modifiers else unit), operations
 
@@ -95,17 +95,17 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
     return out
 
 
-#: Charts, panels and limits all ask for it.
+#: Charts, panels and limits all use it.
 _recent = Recent(_machine_work)
-#: The matrix units' counter shows a few hundredths of a percent at barriers alone.
+#: The matrix units' counter shows a few hundredths of a percent for barriers alone.
 _TENSOR_NOISE_PERCENT = 1.0
 
 
 def work(launch: Launch) -> dict[Unit, float] | Missing:
-    """Operations of a launch by unit, a multiply-add being two.
+    """Operations of a launch by unit; a multiply-add counts as two.
 
-    Float64 is not counted; a launch that mostly does float64, or whose matrix
-    products cannot be counted, gets the reason instead.
+    Float64 is not counted; a launch with mostly float64 work, or whose matrix products cannot be
+    counted, gets the reason instead.
     """
     flops = read(launch, "flops")
     if isinstance(flops, Missing):
@@ -132,9 +132,9 @@ def work(launch: Launch) -> dict[Unit, float] | Missing:
 
 
 def operations_of(launch: Launch) -> float | None:
-    """Floats of any width, matrix products and byte dot products, a multiply-add being two.
+    """Operations on floats, matrix products, byte dot products; a multiply-add counts as two.
 
-    None where `work` cannot count them.
+    None if `work` cannot count them.
     """
     return _operations(launch)
 
@@ -147,7 +147,7 @@ def _count_operations(launch: Launch) -> float | None:
     doubles = _FMA * float(double.value) if isinstance(double, Reading) else 0.0
     halves = 0.0
     for text, opcode, modifiers, lanes in executed(launch):
-        # Constants are made by adding to a product of zeros; HADD2.F32 converts.
+        # Constants are made by adding to a product with zero; HADD2.F32 converts.
         packed = OPCODES[opcode].packed if opcode in OPCODES else 0
         if packed and "RZ, RZ" not in text and "F32" not in modifiers:
             halves += packed * lanes
@@ -155,7 +155,7 @@ def _count_operations(launch: Launch) -> float | None:
 
 
 def all_arithmetic(launch: Launch) -> float | None:
-    """`operations_of` with the products of integers; None without machine code."""
+    """`operations_of` plus the products of integers; None without machine code."""
     operations = operations_of(launch)
     if operations is None or "thread_inst_executed_true" not in launch.instructions.columns:
         return None
@@ -171,12 +171,12 @@ def all_arithmetic(launch: Launch) -> float | None:
 def stored_bytes(launch: Launch) -> float | None:
     """Bytes that the lanes of store instructions write to global memory.
 
-    None without machine code, and where bulk copies or atomics write as well.
+    None without machine code, or if bulk copies or atomics write as well.
     """
     return _stored(launch)
 
 
-#: Both sides of a step ask for the same launch.
+#: Both sides of a step need the same launch.
 _operations: Recent[Launch, float | None] = Recent(_count_operations)
 _stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch, GLOBAL_STORES))
 
@@ -218,14 +218,14 @@ Measure = Callable[[Launch], float | None]
 
 
 class Amounts(NamedTuple):
-    """Work of both sides, (old, new): all launches together, and every configuration once."""
+    """Work on both sides, (old, new): all launches together, and every configuration once."""
 
     together: tuple[float, float]
     once: tuple[float, float]
 
     @property
     def changed(self) -> float:
-        """The smaller of the two factors, at least 1; 1 where the readings disagree."""
+        """The smaller of the two factors, at least 1; 1 if the readings disagree."""
         ratios = [new / old if old and new else 0.0 for old, new in self]
         if min(ratios) <= 0 or (ratios[0] > 1) != (ratios[1] > 1):
             return 1.0
@@ -233,7 +233,7 @@ class Amounts(NamedTuple):
 
 
 def amounts_of(sides: tuple[Profile, Profile], measure: Measure) -> Amounts | None:
-    """`measure` of both sides; None where a launch has no number."""
+    """`measure` for both sides; None if a launch has no number."""
     found = [_read_once(side, measure) for side in sides]
     together, once = ([reading[i] for reading in found] for i in (0, 1))
     if together[0] is None or together[1] is None or once[0] is None or once[1] is None:
@@ -242,7 +242,7 @@ def amounts_of(sides: tuple[Profile, Profile], measure: Measure) -> Amounts | No
 
 
 def each_once(profile: Profile, measure: Measure) -> float | None:
-    """The mean of every kernel and configuration, added up: no repetition counts."""
+    """The sum of the means of every kernel and configuration: repetitions do not count."""
     return _read_once(profile, measure)[1]
 
 
@@ -274,10 +274,10 @@ Level = Literal["shared", "L1", "L2", "DRAM"]
 LEVELS: tuple[Level, ...] = ("shared", "L1", "L2", "DRAM")
 
 _L2_SHARE = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
-#: Every byte of device memory that SMs ask for by loads and stores crosses the L1. Less than
+#: Every byte of device memory that SMs load or store by instructions crosses the L1. Less than
 #: this part of it there means that other instructions (bulk copies) moved the rest.
 _PASSED_BY = 0.1
-#: Operations per byte from which arithmetic decides, on chips that the table does not list.
+#: Operations per byte from which on arithmetic limits, for chips that the table does not list.
 _RIDGE = 10.0
 
 RateUnit = Literal["flop/s", "op/s", "byte/s"]
@@ -297,7 +297,7 @@ class Position(Record, frozen=True):
 
     @property
     def flops(self) -> float:
-        """Operations of all units; on int8 units, integer ones."""
+        """Operations of all units; integer operations on int8 units."""
         return sum(self.work.values())
 
     @property
@@ -311,7 +311,7 @@ class Position(Record, frozen=True):
         return self.flops / self.seconds
 
     def intensity(self, level: Level) -> float | None:
-        """Operations per byte at a level; None where its bytes are unknown or zero."""
+        """Operations per byte at a level; None if its bytes are unknown or zero."""
         moved = self.traffic.get(level)
         return self.flops / moved if moved else None
 
@@ -319,9 +319,9 @@ class Position(Record, frozen=True):
 class Roof(Record, frozen=True):
     """Ceilings: operations per second of a unit, bytes per second of each level. 0: unknown.
 
-    `bandwidth` is that of device memory, by its data sheet; of `l1`, and of shared memory which
-    is the same, 128 bytes per cycle and SM (NVIDIA's hardware model); of `l2` what the report's own
-    percentage of peak makes of the sectors that it counted.
+    `bandwidth` is that of device memory, by its data sheet; `l1` (and shared memory, which is the
+    same) that of 128 bytes per cycle and SM (NVIDIA's hardware model); `l2` the counted sectors
+    divided by the report's own percentage of peak.
     """
 
     flops: float = 0.0
@@ -331,7 +331,7 @@ class Roof(Record, frozen=True):
     l2: float = 0.0
 
     def slope(self, level: Level) -> float:
-        """Bytes per second that a level moves at most; 0: unknown."""
+        """The most bytes per second that a level moves; 0: unknown."""
         return {"L2": self.l2, "DRAM": self.bandwidth}.get(level, self.l1)
 
     def above(self, intensity: float, level: Level) -> float:
@@ -362,7 +362,7 @@ def roof(chip: Chip | None, launch: Launch, unit: Unit) -> Roof:
 
 
 def _l2_bandwidth(launch: Launch) -> float:
-    """Bytes per second of the L2 at its peak, from the share of it that the launch reached."""
+    """Bytes per second of the L2 at its peak, from the share of peak that the launch reached."""
     sectors, seconds = value_of(launch, "l2_sectors"), value_of(launch, "duration")
     share = launch.metrics.get(_L2_SHARE)
     if not sectors or not seconds or share is None or isinstance(share.value, str):
@@ -380,9 +380,9 @@ def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple
 
 
 def traffic(launch: Launch) -> dict[Level, float]:
-    """Bytes that crossed each level of the memory hierarchy, where the report tells.
+    """Bytes that crossed each level of the memory hierarchy, if the report holds them.
 
-    Of shared memory what its wavefronts could have moved: conflicts take the same cycles.
+    For shared memory what its wavefronts could have moved: conflicts take the same cycles.
     """
     out: dict[Level, float] = {}
     wavefronts = value_of(launch, "shared_wavefronts")
@@ -399,7 +399,7 @@ def traffic(launch: Launch) -> dict[Level, float]:
     dram = value_of(launch, "dram_bytes")
     if dram is not None:
         out["DRAM"] = dram
-        # Bulk copies pass the counted loads by; what is left of L1 traffic then says nothing.
+        # Bulk copies bypass the counted loads; the rest of the L1 traffic then means nothing.
         if out.get("L1", dram) < dram * _PASSED_BY:
             del out["L1"]
     return out
@@ -424,7 +424,7 @@ def position(launch: Launch) -> Position | Missing:
 def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
     """The rate that bounds the study, arithmetic or memory, by its largest problem's intensity.
 
-    The problem's operations per byte of least traffic, against those at which the chip's
+    The problem's operations per byte of least traffic are compared with those at which the chip's
     float32 peak and its memory bandwidth meet.
     """
     arithmetic: RateUnit = "op/s" if work == "op" else "flop/s"
@@ -437,6 +437,6 @@ def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
 
 
 def rate(timing: Timing, unit: RateUnit) -> float | None:
-    """Work of the problem per second of this version; None where the study gives none."""
+    """Work of the problem per second of this version; None if the study gives none."""
     work = timing.bytes if unit == "byte/s" else timing.flops
     return work / timing.time.value if work and timing.time.value else None

@@ -1,5 +1,5 @@
 """Two sources, aligned: hunks, paired files, and which line uses what a hunk changed.
 
-In come the texts that profiles hold; out go hunks and links of lines, on which
-`workbench.analysis.attribution` shares amounts out.
+From the texts that profiles hold it derives hunks and links of lines, over which
+`workbench.analysis.attribution` splits amounts.
 """

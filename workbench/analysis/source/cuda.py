@@ -1,7 +1,7 @@
 """A CUDA parse tree read into a `SourceMap`: what lines declare, use and govern.
 
-Names of file scope are the part of `symbols.Declarations`, the first pass. This is the second:
-everything inside of functions. `HANDLERS` says what each kind of node means.
+`symbols.Declarations`, the first pass, reads the names of file scope. This is the second:
+everything inside functions. `HANDLERS` has the visitor of each kind of node.
 
 The walk is a loop with its own stack: sources nest as deep as their author (or a
 damaged file) likes. Entries are nodes to visit or callables that close what a node
@@ -45,7 +45,7 @@ _MACROS = frozenset({"preproc_def", "preproc_function_def", "preproc_include", "
 
 
 class _Walk:
-    """All tokens in the order of the text, each for the statement that it is of."""
+    """All tokens in the order of the text, each with the statement that it belongs to."""
 
     def __init__(self, root: Node) -> None:
         self.found: list[Range] = []
@@ -66,7 +66,7 @@ class _Walk:
         if node.type in _MACROS:
             return
         if statement:
-            self._close()  # what stood before a nested statement is a piece of its own
+            self._close()  # the part before a nested statement is a piece of its own
             self.rows.append(None)
             self.stack.append(None)
         if node.type == "preproc_call":
@@ -87,7 +87,7 @@ class _Walk:
             self.stack.append((child, own or child.type in _LISTS or statement))
 
     def _close(self) -> None:
-        """End the piece that is open; its statement may go on behind a nested one."""
+        """End the open piece; its statement may continue after a nested one."""
         piece, self.rows[-1] = self.rows[-1], None
         if piece is not None:
             self.found.append(piece)
@@ -110,7 +110,7 @@ class Reader(Declarations):
     def read_bodies(
         self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]
     ) -> None:
-        """Second pass: everything inside of what the first pass met."""
+        """Second pass: everything inside the declarations of the first pass."""
         self.globals, self.by_name = names, by_name
         functions = {f.span[0]: f for f in self.found.routines if f.place[0] == self.file}
         for node in self.bodies:
@@ -192,14 +192,14 @@ class Reader(Declarations):
                     if self.found.symbols[inner].kind == "macro":
                         todo.extend(self.found.symbols[inner].words)
 
-    # --- visits that open something before and close it behind ---------------------
+    # --- visits that open something and close it later -------------------------
 
     def later(self, *actions: Node | Action | None) -> None:
         """Visit these next, in this order."""
         self.stack.extend(action for action in reversed(actions) if action is not None)
 
     def open_scope(self, node: Node) -> Action:
-        """Open a scope; returns what closes it."""
+        """Open a scope; returns the action that closes it."""
         self.scopes.append({})
         self.blocks.append((node.start_byte, node.end_byte))
 
@@ -210,7 +210,7 @@ class Reader(Declarations):
         return close
 
     def guarded(self, node: Node | None) -> list[Node | Action]:
-        """Visit a node as a conditional block: what it assigns may not have happened."""
+        """Visit a node as a conditional block: its assignments may not have happened."""
         if node is None:
             return []
         span = (node.start_byte, node.end_byte)
@@ -317,7 +317,7 @@ def _switch(reader: Reader, node: Node) -> None:
 
 
 def _if(reader: Reader, node: Node) -> None:
-    """The condition governs both branches, and all that follows if a branch leaves."""
+    """The condition governs both branches, and all that follows if a branch exits."""
     then = node.child_by_field_name("consequence")
     condition = node.child_by_field_name("condition")
     last = then
@@ -366,7 +366,7 @@ def _governed(
 
 
 def _conditional(reader: Reader, node: Node) -> None:
-    """``#if`` and ``#ifdef`` inside of a function."""
+    """``#if`` and ``#ifdef`` inside a function."""
     head = node.child_by_field_name("name") or node.child_by_field_name("condition")
     if reader.function is None or head is None:
         reader.later(*reader.children(node))
@@ -379,7 +379,7 @@ def _conditional(reader: Reader, node: Node) -> None:
 
 
 def _pragma(reader: Reader, node: Node) -> None:
-    """A pragma governs the statement behind it."""
+    """A pragma governs the statement after it."""
     statement = node.next_named_sibling
     while statement is not None and statement.type in ("comment", "preproc_call"):
         statement = statement.next_named_sibling
@@ -569,10 +569,10 @@ def _local_macro(reader: Reader, node: Node) -> None:
 
 
 def _kept(reader: Reader, node: Node) -> None:
-    """Declares or names nothing that this reading follows."""
+    """A node that declares or names nothing of interest here."""
 
 
-#: Node type -> its visitor. Of other types the children are visited.
+#: Node type -> its visitor. For other types the children are visited.
 HANDLERS: Mapping[str, Callable[[Reader, Node], None]] = {
     "function_definition": _function,
     "compound_statement": _compound,

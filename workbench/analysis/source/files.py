@@ -1,7 +1,7 @@
 """The sources of two profiles side by side: paired files, hunks, and the links of every line.
 
-This half of attribution knows no counters. It tells the other half which hunk a line is in, or
-else which line of the other side it is, and what links it to a hunk.
+This half of attribution knows no counters. It tells the other half which hunk a line is in, or else
+its twin on the other side, and its links to hunks.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from workbench.units import listed
 
 # --- What two profiles hold of their sources -----------------------------------------------------
 #
-# That a source is unknown does not mean it is unchanged. Most reports of other people hold no
-# text, many of them lines by number; some hold a part of their files. An amount on a line without
-# text belongs to no change and to no compiler: it is of the link ``unknown``.
+# An unknown source need not be unchanged. Most reports of other people hold no text, many only line
+# numbers; some hold a part of their files. An amount on a line without text is ascribed neither to
+# a change nor to the compiler: its link is ``unknown``.
 
-#: Of one side: the text of all files that instructions lie in, of some, or of none.
+#: One side's known texts of the files that instructions lie in: all, some, or none.
 Knowledge = Literal["known", "partly", "unknown"]
 
 _REMEDY = N_(
@@ -105,8 +105,8 @@ def unknown_files(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Files of both sides whose text is unknown and may differ.
 
-    A hash says so, and the compiler of a header of its own. -1 stands for a side that holds
-    no text at all. `files`: which old file is paired with which new one.
+    Equal hashes exclude a change, and equal compilers one in their own headers. -1 means a side
+    that holds no text at all. `files`: which old file is paired with which new one.
     """
     toolkit = bool(old.compiler) and old.compiler == new.compiler
     same = {
@@ -143,7 +143,7 @@ def words_of(
     sources: SourceState,
     unknown: tuple[frozenset[int], frozenset[int]],
 ) -> tuple[str, ...]:
-    """Sentences about what is not known of either side, or that both are the same."""
+    """Sentences about unknown sources of either side, or that both are the same."""
     if sources.same:
         return (_("the sources are the same"),)
     sides = [
@@ -182,7 +182,7 @@ def _names(sides: Sequence[tuple[SourceSide, frozenset[int]]]) -> str:
     return listed(list(dict.fromkeys(names)), 3)
 
 
-# --- Reading what they hold ----------------------------------------------------------------------
+# --- Reading their sources -----------------------------------------------------------------------
 #
 # Known limits: no preprocessing (both sides of an ``#if`` are read), no overload resolution (a
 # call reaches every function of its name), no aliasing through pointers beyond an argument's name.
@@ -194,7 +194,7 @@ _READERS: dict[str, Callable[[SourceMap, int, Source], Recorder]] = {
 
 
 def read(sources: Sequence[Source]) -> SourceMap:
-    """Read all sources of one version, as `scan` cuts them; places name them by their index.
+    """Read all sources of one version, split by `scan`; places name them by their index.
 
     The result is kept for the version's next step, and must not be changed.
     """
@@ -239,7 +239,7 @@ def scan_sources(profile: SourceSide) -> list[Source]:
 class SourceDiff:
     """The comparison of sources for attribution. Lines are (index into `Profile.sources`, line).
 
-    `hunk_old`/`hunk_new` map lines inside of code and moved hunks to the hunk's id;
+    `hunk_old`/`hunk_new` map lines inside code and moved hunks to the hunk's id;
     `twin` maps an old line to its unchanged new one; `links_*` map an unchanged line to
     its links. `first_*` map the lines of an unchanged statement whose line breaks changed
     to its first line: such a statement has one twin, and the links of all its lines.
@@ -271,8 +271,8 @@ class SourceDiff:
 def compare_sources(old: Profile, new: Profile, launches: Sequence[LaunchPair]) -> SourceDiff:
     """Compare the sources of two profiles.
 
-    Where two kernels of one file are compared by `launches`, their bodies are aligned, and of the
-    rest what they use. The result is shared by profiles of the same code: do not change it.
+    If two kernels of one file are compared by `launches`, their bodies are aligned, and the other
+    code that they use. The result is shared by profiles of the same code: do not change it.
     """
     return _compared(side_of(old), side_of(new), tuple(launches))
 
@@ -320,7 +320,7 @@ class _Pairing:
 
     @property
     def maps(self) -> tuple[SourceMap, SourceMap]:
-        """Both sides, parsed; done once and only where something asks."""
+        """Both sides, parsed; done once, and only on demand."""
         if self._maps is None:
             same = [s.lines for s in self.before] == [s.lines for s in self.after]
             first = read(self.before)
@@ -328,7 +328,7 @@ class _Pairing:
         return self._maps
 
     def declared(self, name: str, other: str) -> bool:
-        """True if the old side declares one name and the new side the other, as the same kind."""
+        """True if the old side declares one name and the new side the other, of the same kind."""
         kinds = [
             {symbol.kind for symbol in found.symbols if symbol.name == word}
             for found, word in zip(self.maps, (name, other), strict=True)
@@ -340,7 +340,7 @@ class _Pairing:
         for a, b in files:
             one = self.before[a] if a is not None else None
             other = self.after[b] if b is not None else None
-            # A text that is not held was neither added nor removed.
+            # A missing text was neither added nor removed.
             if not all(
                 source.lines if source is not None else any(held.lines for held in side)
                 for source, side in ((one, self.before), (other, self.after))
@@ -353,7 +353,7 @@ class _Pairing:
                 self.diffs.append(whole_file(one, other))
 
     def drop_unused(self, kernels: Mapping[str, str]) -> None:
-        """Keep of the file level only hunks of declarations that the kernels use."""
+        """At file level, keep only hunks of declarations that the kernels use."""
         wanted_old = used_lines(self.maps[0], set(kernels), self.old)
         wanted_new = used_lines(self.maps[1], set(kernels.values()), self.new)
         for diff in self.diffs:
@@ -450,7 +450,7 @@ def _gather(links: dict[Line, LineLink], first: Mapping[Line, Line]) -> None:
 
 
 class _HunksOf:
-    """The hunks that have lines in a place; files without any hunk answer at once."""
+    """The hunks that have lines in a place; immediate for files without any hunk."""
 
     def __init__(self, lines: Mapping[Line, int]) -> None:
         self.lines = lines

@@ -1,14 +1,14 @@
-"""Blocks of the difference between two sources, and what kind each one is.
+"""Blocks of the difference between two sources, and the kind of each.
 
 ``code``          tokens differ: the only kind that can move a counter
-``moved``         the same lines (three or more that say something) in another place
-``renamed``       the same tokens but for identifiers that were renamed everywhere
+``moved``         the same lines (three or more with information) in another place
+``renamed``       the same tokens except identifiers that were renamed everywhere
 ``comment``       the same tokens, other comments
 ``whitespace``    the same tokens and comments, other white space
 ``front-matter``  the description of a version in its leading comment; never code
 
-Lines that differ in none of the first two ways count as *unchanged* and stay paired,
-whatever their text: a comment moves nothing.
+Lines that do not differ in the first two ways count as *unchanged* and stay paired, whatever their
+text: a comment moves no counter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Kind = Literal["code", "moved", "renamed", "comment", "whitespace", "front-matte
 
 #: Lines with information that a block must have to count as moved.
 MOVED_LINES = 3
-#: Moved blocks that are looked for in one file; each takes a pass over its hunks.
+#: The most moved blocks to search for in one file; each takes a pass over its hunks.
 _MOVES = 20
 
 _FRONT_CUDA = re.compile(r"\s*/\*\s*---[ \t]*\n.*?^\s*---\s*\*/", re.DOTALL | re.MULTILINE)
@@ -62,10 +62,10 @@ class Size(NamedTuple):
 class Hunk(Record, frozen=True):
     """One block of the difference. Lines are 1-based, both ends included.
 
-    An empty side is written ``(n + 1, n)``: nothing, behind line n. `symbols` are
+    An empty side is written ``(n + 1, n)``: nothing, after line n. `symbols` are
     the names whose declaration, definition, macro or type the hunk changes and
-    that other lines use, `sizes` the constants that it declares with another number. A file
-    name is empty where the file is on one side only.
+    that other lines use, `sizes` the constants that it declares with another number. A file name is
+    empty if the other side alone has the file.
     """
 
     id: int
@@ -91,8 +91,8 @@ class Draft:
 class FileDiff:
     """The difference of one pair of files; a file that only one side has pairs with None.
 
-    `pairs` are the unchanged lines (old, new), 1-based, cosmetic ones included; `reflowed`
-    the lines of unchanged statements that only have other line breaks.
+    `pairs` are the unchanged lines (old, new), 1-based, cosmetic ones included; `reflowed` the
+    lines of unchanged statements that differ only in line breaks.
     """
 
     old: Source | None
@@ -121,8 +121,8 @@ def diff_file(
 ) -> FileDiff:
     """Difference of two texts.
 
-    `names` are old name -> new name, taken as equal, and `silent` those whose renaming is not worth
-    a hunk. Lines that take part are 1-based and ascending (default: all). `statements`: which lines
+    `names` are old name -> new name, taken as equal, and `silent` those whose renaming makes no
+    hunk. Lines that take part are 1-based and ascending (default: all). `statements`: which lines
     of either side are one statement (default: each is its own).
     """
     out = FileDiff(old, new)
@@ -158,7 +158,7 @@ def whole_file(old: Source | None, new: Source | None) -> FileDiff:
     out = FileDiff(old, new)
     source = old or new
     if source is not None and any(source.tokens):
-        code = [n for n, tokens in enumerate(source.tokens, 1) if tokens]  # no licence on top
+        code = [n for n, tokens in enumerate(source.tokens, 1) if tokens]  # no licence lines
         everything, nothing = (code[0], code[-1]), (1, 0)
         ranges = (everything, nothing) if old else (nothing, everything)
         out.drafts.append(Draft(*ranges, kind="code"))
@@ -211,7 +211,7 @@ def _gaps(out: FileDiff, old_lines: Sequence[int], new_lines: Sequence[int]) -> 
 
 
 def _pieces(lines: Sequence[int], chosen: Container[int]) -> list[Range]:
-    """Ranges of lines with none between them that takes no part."""
+    """Ranges of lines, split at lines that take no part."""
     out: list[Range] = []
     for n in lines:
         if out and all(k in chosen for k in range(out[-1][1] + 1, n)):
@@ -222,7 +222,7 @@ def _pieces(lines: Sequence[int], chosen: Container[int]) -> list[Range]:
 
 
 def _spoken(old: Source, new: Source, a: Range, b: Range) -> list[Draft]:
-    """The hunk of two ranges without a token: what differs in comments or blank lines."""
+    """The hunk of two ranges without a token: a difference in comments or blank lines."""
     said_old = _words(old.comments[a[0] - 1 : a[1]])
     said_new = _words(new.comments[b[0] - 1 : b[1]])
     lines_old, lines_new = old.lines[a[0] - 1 : a[1]], new.lines[b[0] - 1 : b[1]]
@@ -262,7 +262,7 @@ def _cosmetic(out: FileDiff, silent: Mapping[str, str]) -> None:
 def _cosmetic_of(
     old: Source, new: Source, a: Range, b: Range, silent: Mapping[str, str]
 ) -> list[Draft]:
-    """The hunk of an unchanged statement whose text differs; none for a silent renaming."""
+    """The hunk of an unchanged statement whose text differs; empty for a silent renaming."""
     tokens_old, tokens_new = CodeLines(old, ()).key(a), CodeLines(new, ()).key(b)
     if a[0] == a[1] and b[0] == b[1]:  # where indentation is a token, it counts
         tokens_old, tokens_new = old.tokens[a[0] - 1], new.tokens[b[0] - 1]
@@ -276,8 +276,8 @@ def _cosmetic_of(
 def split_moves(diffs: Sequence[FileDiff], names: Mapping[str, str]) -> None:
     """Take identical removed and added blocks out of their hunks, as ``moved`` ones.
 
-    A block moved within one file pair or stays two hunks: a range of the new file
-    and one of another old file would be no place that a diff can show.
+    A block that did not move within one file pair stays two hunks: a diff cannot show a range of
+    the new file together with one of another old file.
     """
     for diff in diffs:
         if diff.old is None or diff.new is None:
@@ -342,12 +342,12 @@ def _has_code(draft: Draft, old: Source, new: Source) -> bool:
 def rename_candidates(
     diffs: Sequence[FileDiff], declared: Callable[[str, str], bool]
 ) -> dict[str, str]:
-    """Names that were replaced by another one throughout: old name -> new name.
+    """Names that were replaced throughout by another one: old name -> new name.
 
-    A pair of names is a rename where changed lines differ in it at equal places,
-    the old name is gone from the new text and the new one was not in the old, no
-    place contradicts it, and `declared(old, new)` says that each side declares its
-    own (so that ``fmaf`` -> ``__fmaf_rn`` is a change, not a rename).
+    A pair of names is a rename if changed lines differ in it at equal places, the old name is gone
+    from the new text and the new one was not in the old, no place contradicts it, and
+    `declared(old, new)` says that each side declares its own (so that ``fmaf`` -> ``__fmaf_rn`` is
+    a change, not a rename).
     """
     words_old = {t for d in diffs if d.old for line in d.old.tokens for t in line}
     words_new = {t for d in diffs if d.new for line in d.new.tokens for t in line}
@@ -393,23 +393,23 @@ def _vote(
             continue
         other = candidates.pop(0)
         changed = [(a, b) for a, b in zip(tokens, other, strict=True) if a != b]
-        # Only vanished -> appeared: any other difference makes this no renamed line.
+        # Only vanished -> appeared: with any other difference this is not a renamed line.
         if changed and all(a not in words_new and b not in words_old for a, b in changed):
             for a, b in changed:
                 votes.setdefault(a, set()).add(b)
 
 
-# --- Two sources beside each other: which line faces which, and what differs in it ---------------
+# --- Two sources side by side: facing lines, and the differences in them -------------------------
 #
-# Which lines are unchanged is decided before (`workbench.analysis.source.files`). What this
-# adds is for the eye alone and moves no counter: inside of a change, similar lines face each
-# other, and the tokens in which they differ are found.
+# `workbench.analysis.source.files` has already found the unchanged lines. This part is only for
+# display and moves no counter: inside a change, similar lines face each other, and the tokens in
+# which they differ are found.
 
 FacingKind = Literal["same", "change", "beside", "old", "new"]
 
 #: Lines less alike than this do not face each other as versions of one line.
 _ALIKE = 0.5
-#: Pairs of lines that are compared in one block; a larger rewrite is shown as it comes.
+#: The most pairs of lines to compare in one block; a larger rewrite is shown in order.
 _PAIRS = 6_000
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -417,8 +417,8 @@ _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 class Facing(Record, frozen=True):
     """Lines shown beside each other, 1-based; None if a side has no line.
 
-    ``same`` unchanged, ``change`` two versions of one line, ``beside`` two lines of one
-    change that merely share a row, ``old``/``new`` a line of one side alone.
+    ``same`` unchanged, ``change`` two versions of one line, ``beside`` two lines of one change that
+    only share a row, ``old``/``new`` a line of only one side.
     """
 
     kind: FacingKind
@@ -428,7 +428,7 @@ class Facing(Record, frozen=True):
 
 #: Characters ``first`` to ``last`` (not included) of a line.
 Characters = tuple[int, int]
-#: Line -> the hunk that it is in; lines of one hunk face no lines of another.
+#: Line -> the hunk that it is in; lines of one hunk do not face lines of another.
 Hunks = Mapping[int, int]
 
 
@@ -471,7 +471,7 @@ def face(
 def _by_hunk(
     olds: list[int], news: list[int], hunks: tuple[Hunks, Hunks]
 ) -> list[tuple[list[int], list[int]]]:
-    """Lines without a twin, hunk by hunk; a comment in no hunk goes with the lines before it."""
+    """Lines without a twin, hunk by hunk; a comment outside hunks goes with the lines before it."""
     found: dict[int, tuple[list[int], list[int]]] = {}
     for side, numbers in enumerate((olds, news)):
         here = next((hunks[side][n] for n in numbers if n in hunks[side]), 0)
@@ -484,7 +484,7 @@ def _by_hunk(
 def _block(
     old: Sequence[str], new: Sequence[str], olds: list[int], news: list[int], changed: set[int]
 ) -> list[Facing]:
-    """Rows of lines that have no twin: alike ones face each other, the others fill up."""
+    """Rows of lines that have no twin: alike ones face each other, the others fill the rows."""
     rows: list[Facing] = []
     done_old = done_new = 0
     texts = tuple(old[n - 1] for n in olds), tuple(new[n - 1] for n in news)
@@ -500,10 +500,10 @@ def _block(
     return rows
 
 
-# A step has the same sources on every problem, and a site has its pages one after the other.
+# A step has the same sources on every problem, and a site makes its pages one after another.
 @lru_cache(maxsize=512)
 def _faces(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
-    """Places of lines that are alike on both sides, in order, the most alike in all."""
+    """Places of lines that are alike on both sides, in order, with the largest total likeness."""
     if not a or not b or len(a) * len(b) > _PAIRS:
         return ()
     gains = [[_alike(x, y) for y in b] for x in a]
@@ -529,7 +529,7 @@ def _faces(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[tuple[int, int], ...
 
 @lru_cache(maxsize=1 << 12)  # likewise
 def _words_and_spaces(line: str) -> tuple[list[str], Tally[str]]:
-    """The tokens of a line, and how often it has each; read only."""
+    """The tokens of a line, and the number of each; read only."""
     words = [token for token in _TOKEN.findall(line) if not token.isspace()]
     return words, Tally(words)
 
@@ -542,7 +542,7 @@ def _alike(old: str, new: str) -> float:
         return 1.0 + len(a)
     if not a or not b:
         return 0.0
-    # Cheap upper bounds: by how many words there are, and by which.
+    # Cheap upper bounds: by the number of words, and by the words.
     if 2 * min(len(a), len(b)) / (len(a) + len(b)) < _ALIKE:
         return 0.0
     common = sum(min(count, in_b[word]) for word, count in in_a.items() if word in in_b)
@@ -554,7 +554,7 @@ def _alike(old: str, new: str) -> float:
 
 @lru_cache(maxsize=1 << 13)  # likewise
 def differences(old: str, new: str) -> tuple[tuple[Characters, ...], tuple[Characters, ...]]:
-    """The differing characters of two versions of a line, on either side."""
+    """The differing characters of two versions of a line, on each side."""
     a, b = _TOKEN.findall(old), _TOKEN.findall(new)
     starts = [[0, *accumulate(map(len, tokens))] for tokens in (a, b)]
     found: tuple[list[Characters], list[Characters]] = ([], [])

@@ -1,8 +1,8 @@
 """Source text as tokens by line, lines aligned, and lines as statements.
 
 Two lines are *equal as code* when their tokens are equal; white space and comments
-are not tokens. The lexer never fails: text that no compiler would take still gives
-tokens, one character at worst, so that any bytes can be compared.
+are not tokens. The lexer never fails: text that compilers would reject still gives tokens, at worst
+of one character, so that any bytes can be compared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CUDA = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Python's indentation is meaning, so leading white space is a token of its own there.
+# Python's indentation has meaning, so leading white space is a token of its own there.
 _PYTHON = re.compile(
     r"""
     (?P<comment>\#[^\n]*)
@@ -50,7 +50,7 @@ _PYTHON = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-#: Words that many lines share whatever they do; a line of these alone says nothing.
+#: Words that many lines share whatever they do; a line with only these has no information.
 _COMMON_WORDS = frozenset(
     {"__syncthreads", "__syncwarp", "return", "else", "break", "continue", "do", "default", "try"}
     | {"pragma", "unroll", "endif", "public", "private", "pass"}
@@ -86,8 +86,8 @@ class Source:
 def scan(text: str, path: str = "") -> Source:
     """Split a text into lines and tokens. Lines end at line feeds, as for a compiler.
 
-    Any text is taken: CRLF, control characters, replacement characters of a wrong
-    decoding, lines of any length. The time is linear in the length.
+    Any text is taken: CRLF, control characters, replacement characters from a wrong decoding, lines
+    of any length. The time is linear in the length.
     """
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
@@ -104,7 +104,7 @@ def scan(text: str, path: str = "") -> Source:
         elif kind in ("space", "splice"):
             continue
         elif kind in ("comment", "raw", "delimiter"):
-            # A comment or raw string may run over many lines: each gets its piece.
+            # A comment or raw string may span many lines: each gets its piece.
             target = comments if kind == "comment" else tokens
             for number, piece in enumerate(match.group().split("\n")):
                 row = min(row + (number > 0), last)
@@ -138,25 +138,24 @@ def renamed(tokens: Tokens, names: Mapping[str, str]) -> Tokens:
 def information(tokens: Tokens) -> int:
     """The information of a line: its tokens that are neither punctuation nor a common word.
 
-    ``}`` and ``__syncthreads();`` give 0: that two such lines are equal is not a sign
-    that they are the same line.
+    ``}`` and ``__syncthreads();`` give 0: if two such lines are equal, they need not be the same
+    line.
     """
     return sum(1 for t in tokens if t not in _COMMON_WORDS and (t[:1].isalnum() or t[:1] == "_"))
 
 
-# --- Which line of the old text is which line of the new: alignment right on code ----------------
+# --- Matching lines of the old and the new text: an alignment that suits code --------------------
 #
-# A plain shortest edit script is not what a reader means: it will match a lone ``}``
-# of one function to that of another. So, as in Bram Cohen's patience diff, lines that
-# occur once on each side anchor the alignment; anchors are grown to blocks, and of
-# the blocks that contradict each other those with the most tokens win (a weighted
-# longest increasing subsequence). Between anchors a weighted longest common
-# subsequence decides. What remains is cleaned: a match that says nothing, amid large
-# changed blocks, is a coincidence and is dropped, so that a rewrite gives few hunks.
+# A plain shortest edit script does not match a reader's view: it pairs a lone ``}`` of one function
+# with that of another. So, as in Bram Cohen's patience diff, lines that occur once on each side
+# anchor the alignment; anchors are grown to blocks, and among blocks that contradict each other
+# those with the most tokens win (a weighted longest increasing subsequence). Between anchors a
+# weighted longest common subsequence decides. The result is cleaned: a match without information,
+# amid large changed blocks, is a coincidence and is dropped, so that a rewrite gives few hunks.
 
 Pair = tuple[int, int]
 
-#: Cells of the exact dynamic programme; beyond, the rarest line splits the range.
+#: The most cells of the exact dynamic programme; beyond that, the rarest line splits the range.
 _EXACT_CELLS = 40_000
 #: A line that occurs more often than this on a side is not an anchor at all.
 _RARE = 32
@@ -175,7 +174,7 @@ class _Aligner:
         ids: dict[Hashable, int] = {}
         self.a = [ids.setdefault(key, len(ids)) for key in old]
         self.b = [ids.setdefault(key, len(ids)) for key in new]
-        # Even an empty-looking line weighs a little: longer matches win among equals.
+        # Even a line without information has a weight: among equals longer matches win.
         self.weight = [1 + 8 * weights.get(key, 1) for key in ids]
 
     def run(self) -> list[Pair]:
@@ -263,9 +262,9 @@ class _Aligner:
     def _chain(self, blocks: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         """The heaviest subset that increases on both sides without overlap.
 
-        A sweep over the old side: a block asks for the best chain that ended before
-        it on both sides when it starts, and offers its own when it ends. The best
-        prefix over the new side is a Fenwick tree, so n blocks take n log n.
+        A sweep over the old side: at its start a block takes the best chain that ended before it on
+        both sides, and at its end it offers its own. The best prefix over the new side is a Fenwick
+        tree, so n blocks take n log n.
         """
         if len(blocks) <= 1:
             return blocks
@@ -314,7 +313,7 @@ class _Aligner:
             here = below[:] if key in places else below
             gain = self.weight[key]
             for j in places.get(key, ()):
-                # A row falls from left to right: what a match raises is one stretch of it.
+                # A row falls from left to right: a match raises one stretch of it.
                 value, k = below[j + 1] + gain, j
                 while k >= 0 and here[k] < value:
                     here[k] = value
@@ -340,7 +339,7 @@ def align(
     """Match equal elements of two sequences, in order.
 
     Equal keys are equal lines. `weights` is the information of a key (see `information`): 0 for
-    lines that say nothing, 1 without an entry. Returns index pairs, strictly increasing on both
+    lines without information, 1 without an entry. Returns index pairs, strictly increasing on both
     sides, coincidences removed.
     """
     pairs = _Aligner(old, new, weights).run()
@@ -386,9 +385,9 @@ def slide(
 ) -> list[Pair]:
     """Move pure insertions to where a reader would see them.
 
-    Inserting a block behind an equal line can be told in several ways that differ
-    only in which of the equal lines is "new"; the one whose block starts at the
-    least indentation, and among these the latest, reads best.
+    An insertion of a block after an equal line has several descriptions that differ only in which
+    of the equal lines is "new"; the one whose block starts at the least indentation, and among
+    these the latest, reads best.
 
     `indent` is the indentation of the new lines, in columns.
     """
@@ -417,23 +416,23 @@ def slide(
     return sorted(match.items())
 
 
-# --- Statements: whole, and the same however they are broken into lines --------------------------
+# --- Statements: whole, and the same with any line breaks -----------------------------------
 #
-# Lines are aligned first, since counters and readers know lines. Two things
-# follow from what a statement is. A line that only continues an edited statement has changed
-# with it. And a statement with the same tokens on both sides has not changed, wherever its
-# line breaks are: its lines on one side, together, are its lines on the other.
+# Lines are aligned first, since counters and readers use lines. Two rules follow from the nature of
+# statements. A line that only continues an edited statement has changed with it. And a statement
+# with the same tokens on both sides has not changed, wherever its line breaks are: its lines on one
+# side, together, correspond to those on the other.
 
 Range = tuple[int, int]
-#: The statements of two files that have several lines, old and new; asked for once needed.
+#: The statements of two files that have several lines, old and new; computed on demand.
 Statements = Callable[[], tuple[Sequence[Range], Sequence[Range]]]
 
-#: A longer statement is most likely a table: one entry that is edited is not all of them.
+#: A longer statement is most likely a table: an edit of one entry does not change all.
 _LONGEST = 40
 
 
 def joined(found: Iterable[Range]) -> list[Range]:
-    """Ranges of several lines, those that share a line as one; ascending."""
+    """Ranges of several lines, merged if they share a line; ascending."""
     out: list[Range] = []
     for first, last in sorted(found):
         if out and first <= out[-1][1]:
@@ -447,7 +446,7 @@ def joined(found: Iterable[Range]) -> list[Range]:
 class CodeLines:
     """The lines of one side that hold code and take part, and their statements.
 
-    `names` are the new names of what was only renamed.
+    `names` are the new names of renamed identifiers.
     """
 
     source: Source
@@ -456,7 +455,7 @@ class CodeLines:
     unit: dict[int, Range] = field(default_factory=dict)
 
     def join(self, statements: Iterable[Range]) -> None:
-        """Take note of the statements all of whose lines take part."""
+        """Record the statements all of whose lines take part."""
         chosen = set(self.lines)
         for first, last in statements:
             code = [n for n in range(first, last + 1) if self.source.tokens[n - 1]]
@@ -468,14 +467,14 @@ class CodeLines:
         return [n for n in range(unit[0], unit[1] + 1) if self.source.tokens[n - 1]]
 
     def key(self, unit: Range) -> Tokens:
-        """Tokens of a statement under their new names, indentation of its first line alone."""
+        """Tokens of a statement under their new names, with indentation only of its first line."""
         out: list[str] = []
         for n in self.code(unit):
             out += (t for t in self.source.tokens[n - 1] if not out or not t.isspace())
         return renamed(tuple(out), self.names)
 
     def units(self, first: int, last: int) -> list[Range]:
-        """Statements, or lines that are one by themselves, from one line to another."""
+        """Statements, or single lines outside them, from one line to another."""
         lines = self.lines[bisect_left(self.lines, first) : bisect_right(self.lines, last)]
         return list(dict.fromkeys(self.unit.get(n, (n, n)) for n in lines))
 
@@ -483,12 +482,12 @@ class CodeLines:
 def pair_statements(
     pairs: Sequence[Pair], old: CodeLines, new: CodeLines, statements: Statements
 ) -> tuple[list[Pair], list[tuple[Range, Range]]]:
-    """Make an alignment of lines one of statements.
+    """Turn an alignment of lines into one of statements.
 
     `pairs` are unchanged lines (old, new), 1-based, increasing on both sides; `statements`: which
-    lines are one statement. Returns pairs without the lines of edited statements, and with those of
-    whole statements that lines alone had not shown to be equal; and the statements that only have
-    other line breaks.
+    lines are one statement. Returns pairs without the lines of edited statements, plus those of
+    whole statements that lines alone had not matched; and the statements that differ only in line
+    breaks.
     """
     if len(pairs) == len(old.lines) == len(new.lines):
         return list(pairs), []
@@ -535,7 +534,7 @@ def _paired_again(
             one, other = units[0][a], units[1][b]
             lines = old.code(one), new.code(other)
             if len(lines[0]) == len(lines[1]) == 1 or not weights[keys[0][a]]:
-                continue  # that two such lines are not a pair was decided by their surroundings
+                continue  # their surroundings showed that two such lines are not a pair
             texts = [
                 [renamed(old.source.tokens[n - 1], old.names) for n in lines[0]],
                 [new.source.tokens[n - 1] for n in lines[1]],

@@ -1,9 +1,9 @@
-"""From changed symbols to the lines they reach: who uses what a hunk changed.
+"""From changed symbols to the lines that they reach: the uses of a hunk's changes.
 
-Roots are what a hunk changes: a symbol's declaration, a value that it is given, the
-header of a loop or condition, a call, the attributes of a function. From each root
-the change spreads over uses; every step costs, the cheapest chain to a line wins,
-and equally cheap ones share the line. The costs are the module's constants.
+Roots are the items that a hunk changes: a symbol's declaration, a value assigned to it, the header
+of a loop or condition, a call, the attributes of a function. From each root the change spreads over
+uses; every step costs, the cheapest chain to a line wins, and equally cheap ones share the line.
+The costs are the module's constants.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.model import Profile, Record, SourceFile
 
 #: One definition, one use: a step of a chain.
 STEP = 1
-#: A store to an element changes what an array holds, not how it is laid out.
+#: A store to an element changes the content of an array, not its layout.
 STORE = 2
 #: Link a header to the lines that it governs, whatever they use.
 GOVERNED = 2
@@ -28,7 +28,7 @@ GOVERNED = 2
 EXIT = 3
 #: From the attributes of a function (launch bounds, inlining) to its body: the weakest.
 FUNCTION = 50
-#: Beyond this many definitions a variable is followed as one value, whatever the order.
+#: Beyond this many definitions a variable is followed as one value, in any order.
 _FLOW_LIMIT = 48
 
 Label = tuple[int, str]  # (hunk, symbol)
@@ -39,7 +39,7 @@ HunksOf = Callable[[Extent], frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class LineLink:
-    """The link of a line: its cheapest labels, and the names on the way from one of them.
+    """The link of a line: its cheapest labels, and the names on the path from one of them.
 
     `via` ends with a name on the line, or with the statement that governs it (``for i``); it is
     empty if the line itself mentions a label's symbol, or is governed by it.
@@ -58,7 +58,7 @@ def cheapest(one: LineLink | None, other: LineLink) -> LineLink:
 
 
 def _way(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """One of two ways, whatever the order; one that says something before one that does not."""
+    """One of two paths, independent of their order; one with names before one without."""
     return min(one or other, other or one)
 
 
@@ -77,7 +77,7 @@ def link(
     """Links of the lines of both sides.
 
     Hunks are ids of the code hunks that have lines in a place of a side; `names` are old name ->
-    new name, for what was only renamed.
+    new name of renamed identifiers.
     """
     local = _parameter_names(old, new, names)
     tables = _on_hunks(old, old_hunks, names, local), _on_hunks(new, new_hunks, {}, {})
@@ -91,7 +91,7 @@ def link(
             for side, extra in zip(entries, surplus, strict=True)
         ]
         if what[0] == "argument" and not all(changed):
-            continue  # a call came or went: that is the call's, not the parameter's
+            continue  # a call was added or removed: this belongs to the call, not to the parameter
         for found, roots, side in zip((old, new), both, changed, strict=True):
             for _, hunks, index in side:
                 _root(found, roots, what[0], index, {(hunk, what[2]) for hunk in hunks})
@@ -99,7 +99,7 @@ def link(
 
 
 def callers(found: SourceMap, hunks_of: HunksOf) -> dict[Line, frozenset[int]]:
-    """The hunks that call the function (no kernel) whose body a line is in."""
+    """The hunks that call the function (not a kernel) whose body a line is in."""
     calls: dict[str, frozenset[int]] = {}
     for call in found.calls:
         calls[call.name] = calls.get(call.name, frozenset()) | hunks_of(call.place)
@@ -134,7 +134,7 @@ def _parameter_names(
 ) -> dict[str, dict[str, str]]:
     """Old function -> old name -> new name of parameters that were only renamed.
 
-    Such a name may be another thing's elsewhere, so that it is not a renaming of the whole text.
+    Such a name may mean something else elsewhere, so it is not a renaming of the whole text.
     """
     out: dict[str, dict[str, str]] = {}
     partners = {routine.name: routine for routine in new.routines}
@@ -155,7 +155,7 @@ def _parameter_names(
 
 
 def _changeable(found: SourceMap) -> Iterator[tuple[_What, str, Tokens, Sequence[Extent], int]]:
-    """All that a hunk can change: what it is, in which function, its text, its place, its index."""
+    """All items that a hunk can change: kind and name, function, text, place, index."""
     kernels = {routine.symbol for routine in found.routines if routine.kernel}
     for symbol in found.symbols:
         if symbol.index not in kernels:  # only host code uses a kernel's name
@@ -305,14 +305,14 @@ class _Chains:
         return [use for use in uses if _reaches(definition, use, killers, around)]
 
     def spread(self, use: Use, chain: LineLink, called: bool) -> None:
-        """One mention of what changed: its line, and what the mention flows into."""
+        """Follow one mention of a changed item: its line, and the items that it flows into."""
         cost, labels = chain.cost + STEP, chain.labels
         # The first name of a chain is its label's; the last one is on the line itself.
         via = (*chain.via, self.found.symbols[use.symbol].name)
         shown = via[1:] + ((use.macro,) if use.macro else ())
         self.reach((use.file, use.line), cost, labels, shown)
         for loop in self.bare.get((use.file, use.line), ()):
-            # One statement with its head, on which the compiler puts what it unrolls.
+            # One statement with its head, where the compiler puts unrolled code.
             self.govern(loop.header, cost + STEP, labels, (*shown, loop.label))
         if use.target:
             return
@@ -338,7 +338,7 @@ def _reaches(
     killers: Sequence[Definition],
     loops: Sequence[tuple[int, int]],
 ) -> bool:
-    """True if a value may still be there at a use: no certain overwrite on the way."""
+    """True if a value may still be there at a use: without a certain overwrite in between."""
     if definition.place[0] != use.file:
         return True
     if definition.end <= use.at and not any(
@@ -370,7 +370,7 @@ def _spread(found: SourceMap, roots: _Roots) -> dict[Line, LineLink]:
     return out.lines
 
 
-# --- Which file, and which kernel, of one profile is compared with which of another --------------
+# --- The pairs of files, and of kernels, to compare between two profiles -------------------------
 
 FilePair = tuple[int | None, int | None]
 
@@ -384,7 +384,7 @@ class LaunchLines(Record, frozen=True):
 
 
 class SourceSide(Record, frozen=True):
-    """All of a profile that the comparison of sources looks at; nothing in it was measured."""
+    """All parts of a profile that the comparison of sources uses; none of it was measured."""
 
     sources: tuple[SourceFile, ...]
     compiler: str
@@ -404,7 +404,7 @@ def side_of(profile: Profile) -> SourceSide:
 
 
 def statements_of(maps: Callable[[], tuple[SourceMap, SourceMap]], a: int, b: int) -> Statements:
-    """Statements of several lines of an old file and a new one, looked up when asked for."""
+    """Statements of several lines in an old file and a new one, looked up on demand."""
 
     def statements() -> tuple[Sequence[Range], Sequence[Range]]:
         old, new = maps()
@@ -443,9 +443,9 @@ def mentions(sources: Sequence[Source], word: str) -> bool:
 def kernel_files(profile: SourceSide, sources: Sequence[Source]) -> set[int]:
     """The file of each launch's kernel, as indices into `sources`.
 
-    Of the files that instructions come from, one that names the kernel; several, or none
-    (a text that is not there): the one with the most instructions. Their number alone says
-    little: of a kernel whose copies and products are in-line functions, the header has more.
+    Among the files that instructions come from, one that names the kernel; if several do, or none
+    (a missing text): the one with the most instructions. Their number alone says little: if a
+    kernel's copies and products are in-line functions, the header has more.
     """
     out: set[int] = set()
     for launch in profile.launches:
@@ -462,10 +462,9 @@ def pair_files(
 ) -> list[FilePair]:
     """Pair files: by the longest common end of their paths, by content, then those of the kernels.
 
-    Files of one name under another root are the same files; of several that end alike, those go
-    together that have the most of their paths in common, and then the most lines. Returns index
-    pairs; None where a file is on one side only. Files that are on one side only and hold no text
-    are left out.
+    Files with one name under different roots are the same files; if several paths end alike, those
+    are paired that share the most of their paths, and then the most lines. Returns index pairs;
+    None if a file is on one side only. Files on one side only that hold no text are left out.
     """
     pairs: list[tuple[int, int]] = []
     left = dict.fromkeys(range(len(before)))
@@ -501,9 +500,9 @@ def pair_files(
     return found
 
 
-#: Part of their lines (0-1) that two files of different names must share to be one file.
+#: Part of their lines (0-1) that two files with different names must share to be one file.
 _SAME_FILE = 0.5
-#: Pairs of files that are compared by content; beyond, names alone decide.
+#: The most pairs of files to compare by content; beyond that, names alone decide.
 _COMPARED = 400
 
 
@@ -513,7 +512,7 @@ def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _alike(one: Source, other: Source) -> float:
-    """Part of the lines (0-1) that say something and that two files have in common."""
+    """The part (0-1) of the lines with information that two files have in common."""
     sides = [Counter(line for line in s.tokens if information(line)) for s in (one, other)]
     most = max(sum(side.values()) for side in sides)
     return sum((sides[0] & sides[1]).values()) / most if most else 0.0
@@ -565,7 +564,7 @@ def compare_kernels(
     for a, b in files:
         if a is None or b is None:
             continue
-        # The kernels that are compared stand aside; of the rest, equal names are equal.
+        # The compared kernels are set aside; in the rest, equal names are equal.
         hidden = _bodies(maps[0], a, aside), _bodies(maps[1], b, aside)
         lines_old = range(1, len(before[a].lines) + 1)
         lines_new = range(1, len(after[b].lines) + 1)

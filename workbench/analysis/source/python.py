@@ -1,8 +1,8 @@
 """Reading Python sources (Triton kernels) into the same `SourceMap` as CUDA's.
 
 Python declares nothing: a name's assignments are its definitions, at file level they
-are its declaration as well. Scopes are functions. A file that does not parse adds
-nothing, so its hunks stand without symbols.
+are its declaration as well. Scopes are functions. A file that does not parse adds nothing, so its
+hunks have no symbols.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class PythonReader(Recorder, ast.NodeVisitor):
             key = self._key(*([type_] if type_ is not None and not written else []))
             symbol = self.add_symbol(argument.arg, "parameter", key, [own], node.name)
             if isinstance(type_, ast.Constant):
-                # A type in words. Where it is not written the launch says it, so that it is like
-                # an argument: one that only one side has is not a change.
+                # A type in words. If it is not written, the launch gives it, so it is like an
+                # argument: a type that only one side has is not a change.
                 self.add_definition(
                     symbol.index, "argument", node.name, self._key(type_), own, self._span(type_)
                 )
@@ -98,7 +98,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
     def read_bodies(
         self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]
     ) -> None:
-        """Everything inside of functions, and what file-level values use."""
+        """Everything inside functions, and the uses in file-level values."""
         self.globals, self.by_name = names, by_name
         own = {f.place[1:]: f for f in self.found.routines if f.place[0] == self.file}
         for node in self.tree.body:
@@ -119,7 +119,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
         try:
             self.visit(node)
         except RecursionError:
-            return  # a statement nested beyond reason: its names are left out
+            return  # a statement nested too deeply: its names are left out
 
     @contextmanager
     def _feeding(self, *targets: tuple[str, int]) -> Iterator[None]:
@@ -148,7 +148,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
         )
 
     def _targets(self, target: ast.expr) -> Iterator[tuple[str, DefinitionKind]]:
-        """(name, kind) of what an assignment's left side defines."""
+        """(name, kind) of each name that an assignment's left side defines."""
         if isinstance(target, ast.Name):
             yield target.id, "value"
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -276,7 +276,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
 
 
 def _first_line(node: ast.stmt) -> int:
-    """Of a statement with its decorators."""
+    """The first line of a statement with its decorators."""
     marks: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(mark.lineno for mark in marks)])
 

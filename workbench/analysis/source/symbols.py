@@ -3,7 +3,7 @@
 A `SourceMap` is flat: symbols with scopes, definitions of their values, uses, lines that
 a loop or condition governs, routines and calls. One `Recorder` per file fills it
 (`Declarations` and `cuda.Reader`, or `python.PythonReader`); `workbench.analysis.source.links`
-asks of two maps what a change reaches.
+finds in two maps the lines that a change reaches.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SymbolKind = Literal["variable", "parameter", "macro", "function", "type", "memb
 DefinitionKind = Literal["value", "update", "element", "argument"]
 Extent = tuple[int, int, int]  # (file index, first line, last line)
 
-#: The byte range of a name, or of a block, that is not inside of anything.
+#: The byte range of a name, or of a block, at the outermost level.
 EVERYWHERE = (0, 1 << 62)
 
 
 @dataclass(slots=True)
 class Symbol:
-    """A name with its scope. `shape` is what its declaration says besides the value.
+    """A name with its scope. `shape` is its declaration without the value.
 
     `scope` is the function that it is local to ("" for file scope); `block` the byte
     range of its innermost scope; `places` the lines of the declaration.
@@ -68,9 +68,9 @@ class Definition:
 
 @dataclass(slots=True)
 class Use:
-    """One mention of a symbol. `feeds` lists what the mention flows into.
+    """One mention of a symbol. `feeds` lists the items that it flows into.
 
-    `macro` is the name that stands on the line where it is a macro that mentions the symbol.
+    `macro` is the name on the line if a macro mentions the symbol.
     """
 
     symbol: int
@@ -86,8 +86,8 @@ class Use:
 class Governed:
     """Lines that a header governs: a loop, a condition, a pragma, an early exit.
 
-    `bare`: a loop whose body is one statement without braces. It is one statement with its
-    head, and there the compiler puts the code of a body that it unrolls.
+    `bare`: a loop whose body is one statement without braces. It is one statement with its head,
+    where the compiler puts the code of an unrolled body.
     """
 
     index: int
@@ -102,7 +102,7 @@ class Governed:
 
 @dataclass(slots=True)
 class Routine:
-    """A function with a body. `head` is all before the name, attributes included."""
+    """A function with a body. `head` is everything before the name, attributes included."""
 
     name: str
     kernel: bool
@@ -145,7 +145,7 @@ class SourceMap:
 
 
 class Recorder:
-    """Writes what one file says into the map; a reader of each language is one.
+    """Records the content of one file in the map; each language's reader is a subclass.
 
     `declare_globals` comes first, for all files, then `read_bodies`: headers come in any order.
     """
@@ -156,7 +156,7 @@ class Recorder:
         self.function: Routine | None = None
         self.globals: Mapping[str, list[int]] = {}
         self.by_name: Mapping[str, list[Routine]] = {}
-        self.feeds: list[tuple[str, int]] = []  # what a mention flows into, innermost last
+        self.feeds: list[tuple[str, int]] = []  # what mentions flow into, innermost last
         self.guards = [EVERYWHERE]
 
     @property
@@ -171,7 +171,7 @@ class Recorder:
     def read_bodies(
         self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]
     ) -> None:
-        """Second pass: everything inside of functions.
+        """Second pass: everything inside functions.
 
         `names` are symbols of file scope, `by_name` functions with a body, of all files.
         """
@@ -247,10 +247,10 @@ class Recorder:
         self.found.loops.setdefault(self.file, []).append((start, end))
 
 
-# --- CUDA, first pass: what a file declares at file level -----------------------------------------
+# --- CUDA, first pass: the declarations of a file at file level -----------------------------------
 #
-# The parse is tree-sitter's CUDA grammar: it takes any text, marks what it does not
-# understand and goes on.
+# The parse is tree-sitter's CUDA grammar: it accepts any text, marks the parts that it does not
+# understand, and continues.
 
 Action = Callable[[], None]
 
@@ -270,8 +270,8 @@ def _parser() -> Parser:
 def parse(source: Source) -> tuple[Node, str]:
     """Tree of a source, and the text in which byte n is character n.
 
-    What is not ASCII becomes an underscore, so that positions in bytes and in
-    characters are the same; names stay apart unless they differ in such letters alone.
+    Characters outside ASCII become underscores, so that positions in bytes and in characters are
+    the same; names stay distinct unless they differ only in such letters.
     """
     text = _NOT_ASCII.sub("_", source.text).replace("\r", " ").replace("\0", " ")
     return _parser().parse(text.encode("ascii")).root_node, text
@@ -303,7 +303,7 @@ class Declarations(Recorder):
         return self.text[start:end]
 
     def tokens(self, *nodes: Node | None) -> Tokens:
-        """Tokens of nodes, one after the other."""
+        """Tokens of nodes, one after another."""
         out: Tokens = ()
         for node in nodes:
             if node is not None:
@@ -435,7 +435,7 @@ class Declarations(Recorder):
         while declarator is not None and declarator.type != "function_declarator":
             declarator = declarator.child_by_field_name("declarator")
         listed = declarator.child_by_field_name("parameters") if declarator else None
-        # By position, for calls; the second pass meets the same nodes in their scope.
+        # By position, for calls; the second pass visits the same nodes in their scope.
         for parameter in listed.named_children if listed else ():
             inner, _ = self.declared_name(parameter.child_by_field_name("declarator"))
             if parameter.type == "comment":
@@ -470,7 +470,7 @@ class Declarations(Recorder):
             elif inner.type == "field_declaration":
                 field, _ = self.declared_name(inner.child_by_field_name("declarator"))
                 if field is not None and name is not None:
-                    # A scope of its own: a bare name outside of the methods is not a member.
+                    # A scope of its own: a bare name outside the methods is not a member.
                     made = self.symbol(
                         self.name(field),
                         "member",

@@ -1,5 +1,5 @@
-"""Measured times, and numbers that move by themselves: what is chance, and what is not.
+"""Measured times, and numbers that vary by chance: which changes are real.
 
-`timing` has the statistics of repeated samples, `noise` how much a counter moves although nothing
-has changed, `regression` a gate's verdict, `growth` whether times grow with the size.
+`timing` has the statistics of repeated samples, `noise` how much a counter moves without a change,
+`regression` a gate's verdict, `growth` whether times grow with the size.
 """

@@ -5,8 +5,8 @@ have their own spread. For all others the catalog states the noise of two captur
 kernel: a relative and an absolute floor.
 
 Some of the emulator's counts are chance in part: it runs one order of the warps, and a chip has
-many. It marks the instructions whose executions depend on that order (`model.ByTiming`). In comes a
-profile with such marks, out goes the `Chance` of every counter that they are counted in.
+many. It marks the instructions whose executions depend on that order (`model.ByTiming`). From a
+profile with such marks this module derives the `Chance` of every counter that counts them.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from workbench.model import (
 )
 from workbench.units import listed, quantity
 
-#: However close repeated captures lie, a change below this share of the default noise
-#: is not called one: captures of one session share their clocks and their addresses.
+#: Even if repeated captures lie close together, a change below this share of the default noise does
+#: not count: captures of one session share their clocks and their addresses.
 _SHARE = 0.1
-#: New over old of what was paired launch by launch, in sum, whichever pair is left out: from, to.
+#: New over old of sums over paired launches, any one pair left out: least, greatest.
 Steady = tuple[float, float]
 
 
 def noise_of(counter: Counter, old: Number, new: Number, derived: bool = False) -> float:
     """The largest change, in the counter's unit, that two captures of one kernel explain.
 
-    `derived`: one side was, which is right to `DERIVED_NOISE` of it.
+    `derived`: one side was derived, with an error of up to the share `DERIVED_NOISE`.
     """
     scale = max(abs(old), abs(new))
     # 1e-9: counters with no noise are still ratios of floats.
@@ -65,8 +65,8 @@ def left_noise(
 ) -> bool:
     """True if a change is larger than its noise.
 
-    `spreads` are of repeated captures of either side, where there are any; `derived` as for
-    `noise_of`. Launches with other inputs are far apart on either side, which is not noise: if
+    `spreads` are those of repeated captures of either side, if there are any; `derived`: as for
+    `noise_of`. Launches with different inputs are far apart on each side, which is not noise: if
     they are paired, `steady` says whether they moved without any one of them.
     """
     noise, delta = noise_of(counter, old, new, derived), abs(new - old)
@@ -83,33 +83,32 @@ def left_noise(
 def _apart(a: Spread, b: Spread) -> bool:
     """True if two spreads are apart, each widened because it rests on few captures.
 
-    The range of n captures holds the next one with probability (n - 1)/(n + 1) only:
-    half of the time for three. So each end is moved out by 2/(n - 1) of the range.
+    The range of n captures holds the next one only with probability (n - 1)/(n + 1): half of the
+    time for three. So each end is moved outwards by 2/(n - 1) of the range.
     """
     more = [2.0 * (each.high - each.low) / (each.n - 1) for each in (a, b)]
     return a.high + more[0] < b.low - more[1] or b.high + more[1] < a.low - more[0]
 
 
-# --- From what to what a chip may count ----------------------------------------------------------
+# --- The range of a chip's possible counts --------------------------------------------------------
 #
-# Nothing says how often they would run: of the recorded kernels with such lines, a chip took
-# from a twentieth to eight times as many wavefronts in one as the emulator, and hundreds of times
-# as many instructions where ptxas makes a loop of an atomic (`moments` v1). So where they hold more
-# than `MATERIAL` of a counter, any number is possible above what the other lines count. Where they
-# hold less, they would have to run a hundred times as often to double it; up to `_OFTEN` times is
-# taken to be possible.
+# It is unknown how often marked lines would run: in recorded kernels with such lines, a chip took
+# from a twentieth to eight times as many wavefronts as the emulator, and hundreds of times as many
+# instructions if ptxas makes an atomic a loop (`moments` v1). So if they hold more than `MATERIAL`
+# of a counter, any number above the count of the other lines is possible. If they hold less, they
+# would have to run a hundred times as often to double it; up to `_OFTEN` times is assumed possible.
 
-#: Part of a counter from which on what lines hold of it is not a trifle.
+#: From this part of a counter on, the share of lines in it matters.
 MATERIAL = 0.01
 _OFTEN = 10.0
-#: So often that more changes no verdict. Not infinity, which has no tenth.
+#: A factor so large that a larger one changes no verdict. Not infinity, which has no tenth.
 _ANY = 1e6
 #: Sums of floats are equal within this part.
 _EQUAL = 1e-9
 
 
 class Chance(Record, frozen=True):
-    """The range of a chip's possible counts where the emulator counted one number.
+    """The range of a chip's possible counts for one number of the emulator.
 
     `low` and `high` are in the counter's unit. `words` name the lines behind it, as a clause.
     """
@@ -120,9 +119,9 @@ class Chance(Record, frozen=True):
 
 
 class Chances(Record, frozen=True):
-    """Those of two sides that are compared, None where a side is certain.
+    """The ranges of two compared sides, None if a side is certain.
 
-    `together`: the same code ran on both, so that neither has more than the other by it.
+    `together`: the same code ran on both, so chance makes no difference between them.
     """
 
     old: Chance | None
@@ -131,7 +130,7 @@ class Chances(Record, frozen=True):
 
 
 class CountedSide(NamedTuple):
-    """One side: a profile, its counters by `combine`, and the launch that spoke for them."""
+    """One side: a profile, its counters by `combine`, and the launch that represents it."""
 
     profile: Profile
     values: Mapping[str, Combined | Missing]
@@ -159,7 +158,7 @@ def chances(
     out = {}
     for counter in catalog():
         value = values[counter.id]
-        # Compiler and launch alone decide of what has neither sum nor mean.
+        # Only compiler and launch decide counters that have neither sum nor mean.
         if isinstance(value, Combined) and counter.over_launches != "longest":
             if counter.over_launches == "sum":
                 found = _of_sum(profile, value.ncu, value.value, _number(rest[counter.id]))
@@ -206,7 +205,7 @@ def _of_sum(profile: Profile, ncu: str, value: Number, rest: Number | None) -> C
 def _of_mean(
     profile: Profile, counter: Counter, value: Combined, rest: Number | None
 ) -> Chance | None:
-    """Of a share or ratio: any where marked instructions move it, for what they weigh is open."""
+    """The range of a share or ratio: any value if marked instructions of unknown weight move it."""
     now = value.value
     if rest is not None and abs(now - rest) <= _EQUAL * abs(now):
         return None
@@ -220,7 +219,7 @@ def _of_mean(
 
 
 def _bare(launch: Launch) -> Launch:
-    """A launch without its marked instructions and what they count."""
+    """A launch without its marked instructions and their counts."""
     timed = launch.by_timing
     if timed is None:
         return launch
@@ -247,9 +246,9 @@ def _bare(launch: Launch) -> Launch:
 def lines_by_timing(
     launches: Iterable[Launch], sources: Sequence[SourceFile], ncu: str = ""
 ) -> tuple[str, int]:
-    """Marked lines in words, and how many: ``lines 63, 66 and 67 of kernels/scan/v3.cu``.
+    """Marked lines in words, and their number: ``lines 63, 66 and 67 of kernels/scan/v3.cu``.
 
-    `ncu`: only lines that count to this metric, where instructions have it.
+    `ncu`: only lines that count towards this metric, if instructions have it.
     """
     lines: dict[int, set[int]] = defaultdict(set)
     for launch in launches:
@@ -269,14 +268,14 @@ def lines_by_timing(
 
 
 def _who(profile: Profile, ncu: str) -> tuple[str, str, str]:
-    """The lines that count to a metric, and what they do: ``run`` and ``hold``."""
+    """The lines that count towards a metric, and their verbs: ``run`` and ``hold``."""
     words, many = lines_by_timing(profile.launches, profile.sources, ncu)
     if not many:
         words, many = lines_by_timing(profile.launches, profile.sources)
     return (words, "runs", "holds") if many == 1 else (words, "run", "hold")
 
 
-#: 97.5% quantiles of Student's t with 1, 2, … degrees of freedom; beyond them that of the normal.
+#: 97.5% quantiles of Student's t with 1, 2, … degrees of freedom; then the normal one.
 _STUDENT = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -290,14 +289,14 @@ def student(freedom: int) -> float:
 
 
 def mean_interval(samples: Sequence[float]) -> Estimate:
-    """The mean of times with its 95% interval, which a single sample has not."""
+    """The mean of times with its 95% interval, which a single sample does not have."""
     n, mean = len(samples), fmean(samples)
     margin = student(n - 1) * stdev(samples) / math.sqrt(n) if n > 1 else 0.0
     return Estimate(value=mean, low=max(mean - margin, 0.0), high=mean + margin, n=n)
 
 
 def mean_change(before: Sequence[float], after: Sequence[float]) -> Estimate:
-    """The change of a mean with Welch's standard error; the fewer degrees of freedom count."""
+    """The change of a mean with Welch's standard error, at the smaller degrees of freedom."""
     change, least, margin = fmean(after) - fmean(before), min(len(before), len(after)), 0.0
     if least > 1:
         error = math.sqrt(stdev(before) ** 2 / len(before) + stdev(after) ** 2 / len(after))

@@ -1,8 +1,8 @@
 """Slow-downs of one version since an earlier state of it, with their certainty.
 
-In come times of two states: pairs that were measured in turns (`slowdown`), or one run and the
-runs of a baseline (`judge_run`). Both become one interval of the slow-down, new time over old,
-and `verdict` says what it allows: pass, fail or inconclusive.
+It takes times of two states: pairs that were measured in turn (`slowdown`), or one run and the runs
+of a baseline (`judge_run`). Both give one interval of the slow-down, new time over old, and
+`verdict` judges it: pass, fail or inconclusive.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from workbench.language import _
 from workbench.model import DeviceState, Estimate, Notice, Record
 from workbench.units import quantity, several, signed, span
 
-# --- What an interval of a slow-down allows to be said: one rule, however the times were taken ---
+# --- The verdict from an interval of a slow-down: one rule for all ways to take times -------------
 #
 # A gate *fails* if the whole interval is beyond the limit, and *passes* if the
-# whole interval lies below that and `resolution` more: a pass therefore says that no slow-down
-# larger than ``allowed + resolution`` is there. Whatever interval does neither is *inconclusive*.
-# So a noisy machine, whose intervals are wide, gives neither green nor red.
+# whole interval lies below that and `resolution` more: a pass therefore excludes a slow-down larger
+# than ``allowed + resolution``. Any other interval is *inconclusive*. So a noisy machine, whose
+# intervals are wide, gives neither pass nor fail.
 #
 # This is the test of non-inferiority with a margin (S. Wellek, *Testing Statistical Hypotheses of
 # Equivalence and Noninferiority*, 2nd ed., 2010, chapter 2), read off a confidence interval, with
@@ -32,11 +32,10 @@ from workbench.units import quantity, several, signed, span
 
 Status = Literal["pass", "fail", "inconclusive"]
 
-#: Confidence of the intervals that gates are judged by: one in two hundred lies wholly above
-#: the truth.
+#: Confidence of the intervals that gates use: one in two hundred lies wholly above the true value.
 CONFIDENCE = 0.99
 #: Percent. Two builds of one source differ by up to this much (where code and buffers lie, what ran
-#: before), so a smaller slow-down is never called one, however narrow the interval.
+#: before), so a smaller slow-down is never reported, however narrow the interval.
 LEAST = 0.5
 #: Percent by which a pass may be wrong, unless the project says otherwise.
 RESOLUTION = 2.0
@@ -51,8 +50,8 @@ def limits(allowed: float, resolution: float) -> tuple[float, float]:
 def verdict(slowdown: Estimate, allowed: float, resolution: float = RESOLUTION) -> Status:
     """Judge a slow-down.
 
-    `allowed` is percent that the new side may be slower, `resolution` percent beyond it that a pass
-    must exclude.
+    `allowed` is the percentage by which the new side may be slower, `resolution` the further
+    percentage that a pass must exclude.
     """
     floor, ceiling = limits(allowed, resolution)
     if slowdown.low > 1 + floor / 100:
@@ -61,7 +60,7 @@ def verdict(slowdown: Estimate, allowed: float, resolution: float = RESOLUTION) 
 
 
 def in_words(slowdown: Estimate, status: Status, allowed: float, resolution: float) -> str:
-    """The slow-down, its interval, and what follows: for a gate's message."""
+    """The slow-down, its interval, and the conclusion, for a gate's message."""
     floor, ceiling = limits(allowed, resolution)
     seen = f"{_change(slowdown.value)} ({span(_change(slowdown.low), _change(slowdown.high))})"
     if status == "fail":
@@ -82,17 +81,17 @@ def _change(ratio: float) -> str:
     return signed(100 * (ratio - 1), "%")
 
 
-# --- Two states that ran in turns in one process -----------------------------------------------
+# --- Two states that ran in turn in one process ------------------------------------------------
 #
-# Both partners of a pair ran within a millisecond, on the same buffers, at the same clock: what
-# disturbs the machine reaches both, and their quotient is left alone. Pairs that follow one
-# another are still not independent, because a disturbance lasts. So consecutive pairs are put
-# into blocks, each block is one observation (its median), and the interval is the
-# distribution-free one of the median of blocks (`workbench.analysis.times.timing.median_interval`).
-# Batch means serve simulations in the same way: A. M. Law, *Simulation Modeling and Analysis*,
-# 5th ed., 2015, section 9.5.3.
+# Both partners of a pair ran within a millisecond, on the same buffers, at the same clock: a
+# disturbance of the machine reaches both, and their quotient stays the same. Pairs that follow one
+# another are still not independent, because a disturbance lasts. So consecutive pairs are grouped
+# into blocks, each block is one observation (its median), and the interval is the distribution-free
+# one of the median of blocks (`workbench.analysis.times.timing.median_interval`). Batch means serve
+# simulations in the same way: A. M. Law, *Simulation Modeling and Analysis*, 5th ed., 2015, section
+# 9.5.3.
 
-#: Blocks that the pairs are put into, where there are enough of them.
+#: The number of blocks of pairs, if there are enough pairs.
 BLOCKS = 20
 #: The fewest pairs that give an interval at all.
 LEAST_PAIRS = minimum_samples(CONFIDENCE)
@@ -121,17 +120,17 @@ def slowdown(old: Sequence[float], new: Sequence[float]) -> Estimate:
 
 
 def blocks(values: Sequence[float], count: int = BLOCKS) -> list[Sequence[float]]:
-    """Consecutive values in at most `count` blocks, whose sizes differ by one at most."""
+    """Consecutive values in at most `count` blocks, whose sizes differ by at most one."""
     count = min(count, len(values))
     cuts = [len(values) * place // count for place in range(count + 1)]
     return [values[first:last] for first, last in itertools.pairwise(cuts)]
 
 
 class Turns(Record, frozen=True):
-    """Two states of one version, measured in turns on one problem.
+    """Two states of one version, measured in turn on one problem.
 
-    `samples` are the single times in seconds, pair by pair, the earlier state first. `slowdown`
-    is None where the earlier state could not run beside the new one, or there are too few pairs:
+    `samples` are the single times in seconds, pair by pair, the earlier state first. `slowdown` is
+    None if the earlier state could not run beside the new one, or there are too few pairs:
     `silence` says which.
     """
 
@@ -145,18 +144,18 @@ class Turns(Record, frozen=True):
     notices: tuple[Notice, ...] = ()
 
 
-# --- A rolling baseline: the last good runs of a version, and what a new run says beside them ---
+# --- A rolling baseline: the last good runs of a version, and a new run compared with them ------
 #
-# A run is one process that took a version's time; its median is one observation. Two runs of
-# one binary differ by more than their own intervals say, because clocks, heat and addresses differ
+# A run is one process that took a version's time; its median is one observation. Two runs of one
+# binary differ by more than their own intervals suggest, because clocks, heat and addresses differ
 # from process to process: so the scatter of the baseline's runs is the noise, not the width of one.
 #
-# 1. *Level*: machines are repaired and drivers exchanged. Where the later runs and the earlier
-#    ones differ at the 1% level (the exact test of Mann and Whitney, Annals of Mathematical
-#    Statistics 18, 1947) and by more than `LEAST`, only the later ones are taken, again and again.
+# 1. *Level*: machines are repaired and drivers exchanged. If the later runs and the earlier ones
+#    differ at the 1% level (the exact test of Mann and Whitney, Annals of Mathematical Statistics
+#    18, 1947) and by more than `LEAST`, only the later ones are taken, repeatedly.
 # 2. *Outliers*: a run further from the median than 3.5 robust standard deviations (1.4826 times the
 #    median absolute deviation; F. R. Hampel, JASA 69, 1974) and `LEAST` is set aside.
-# 3. *Interval*: of what is left, mean and standard deviation of the logarithms give the 99%
+# 3. *Interval*: of the rest, mean and standard deviation of the logarithms give the 99%
 #    prediction interval of one more run, ``t(n−1) · s · sqrt(1 + 1/n)`` (G. J. Hahn and
 #    W. Q. Meeker, *Statistical Intervals*, 1991, section 4.7). It assumes that runs of one level
 #    are normally distributed on that scale; with few runs t is large, and the answer inconclusive.
@@ -164,9 +163,9 @@ class Turns(Record, frozen=True):
 # A run that is slow, but no slower than one that was set aside, may be the next of these: it is
 # inconclusive, and never a failure.
 
-#: Runs that a baseline may be asked to keep.
+#: The limits of the number of runs that a baseline keeps.
 MIN_RUNS, MAX_RUNS = 4, 30
-#: The fewest runs on either side of a change of level, and how sure it must be.
+#: The fewest runs on either side of a change of level, and its significance level.
 _SIDE, _SURE = 3, 0.01
 _FAR, _MAD_TO_SIGMA = 3.5, 1.4826
 #: 0.995 quantiles of Student's t for 1, 2, … degrees of freedom (99%, two-sided).
@@ -180,8 +179,8 @@ _T = (
 class Pool(Record, frozen=True):
     """The valid runs of a baseline: logarithms of their medians, from old to new.
 
-    `aside` are the outliers of this level; `earlier` how many runs are of an earlier one;
-    `own` is the median uncertainty of one run by itself (half of its relative interval).
+    `aside` are the outliers of this level; `earlier` is the number of runs at an earlier one; `own`
+    is the median uncertainty of one run by itself (half of its relative interval).
     """
 
     logs: tuple[float, ...]
@@ -238,7 +237,7 @@ def judge_run(
 
 
 def judged_words(judged: RunVerdict, new: Estimate, allowed: float, resolution: float) -> str:
-    """The verdict for a gate's message: what was compared, what was left out, what follows."""
+    """The verdict for a gate's message: the compared runs, the omitted ones, the conclusion."""
     pool = judged.pool
     said = (
         [_("{earlier} of an earlier level left out").format(earlier=several(pool.earlier, "run"))]
@@ -265,9 +264,9 @@ def judged_words(judged: RunVerdict, new: Estimate, allowed: float, resolution: 
 def _predicted(new: Estimate, pool: Pool) -> Estimate:
     """New over baseline, with the interval that one more run of the baseline would lie in."""
     n = len(pool.logs)
-    # Runs that agree better than each is known by itself agree by chance.
+    # If runs agree more closely than their own uncertainty, they do so by chance.
     scatter = max(stdev(pool.logs), pool.own)
-    # This run may be worse known than those were.
+    # This run may be less certain than those were.
     extra = max(0.0, _uncertainty(new) ** 2 - pool.own**2)
     half = _T[min(n - 1, len(_T)) - 1] * math.sqrt(scatter**2 * (1 + 1 / n) + extra)
     middle = math.log(new.value) - fmean(pool.logs)
@@ -281,7 +280,7 @@ def _uncertainty(run: Estimate) -> float:
 
 
 def _level(logs: Sequence[float]) -> int:
-    """The index at which the newest level begins: 0 if all runs are of one."""
+    """The index at which the newest level begins: 0 if all runs are at one level."""
     start = 0
     while (further := _change_of_level(logs[start:])) is not None:
         start += further
@@ -291,8 +290,8 @@ def _level(logs: Sequence[float]) -> int:
 def _change_of_level(logs: Sequence[float]) -> int | None:
     """The place of the largest certain change of level, or None.
 
-    All runs from a place on are held against those before it, as far back as one likes: a level
-    may be one that was there before the last.
+    All runs from a place on are compared with those before it, however far back: a level may repeat
+    one before the last.
     """
     found: dict[int, float] = {}
     for place in range(_SIDE, len(logs) - _SIDE + 1):
@@ -308,7 +307,7 @@ def _change_of_level(logs: Sequence[float]) -> int | None:
 def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
     """The two-sided p-value of the exact test that neither tends to be larger.
 
-    Equal values count as half of a win, rounded up, which makes the test careful.
+    Equal values count as half of a win, rounded up, which makes the test conservative.
     """
     wins = sum((a > b) + 0.5 * (a == b) for a in one for b in other)
     extreme = math.ceil(min(wins, len(one) * len(other) - wins))
@@ -318,7 +317,7 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
 
 @cache
 def _ways(m: int, n: int, u: int) -> int:
-    """Orders of m and n values in which `u` pairs have the first one larger."""
+    """Orders of m and n values with `u` pairs whose first one is larger."""
     if u < 0 or u > m * n:
         return 0
     if m == 0 or n == 0:

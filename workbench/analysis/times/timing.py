@@ -30,7 +30,7 @@ def interval_rank(n: int, confidence: float = CONFIDENCE) -> int:
     largest rank that still reaches `confidence`. Computed in whole numbers.
 
     Returns:
-        k from 1 to n/2, or 0 where n is too small for this confidence (below 6 samples for 95%).
+        k from 1 to n/2, or 0 if n is too small for this confidence (below 6 samples for 95%).
     """
     # P(B < k) <= (1 - confidence) / 2, both sides multiplied by 2**n.
     allowed = math.floor((1.0 - confidence) / 2.0 * 2**53) * 2**n // 2**53
@@ -85,12 +85,12 @@ def speed_beside(timing: Timing, baseline: Timing | None) -> float | None:
 def paired_ratio(
     numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The median ratio of pairs that were measured right after one another.
+    """The median ratio of pairs that were measured one right after the other.
 
-    A slow change of the chip's clock moves both partners of a pair and leaves their
-    quotient alone, so the interval is narrower than that of two separate medians.
-    It is the order-statistic interval of the logarithms, mapped back: the logarithm
-    keeps the order, and makes a ratio and its inverse agree.
+    A slow change of the chip's clock moves both partners of a pair but not their quotient, so the
+    interval is narrower than that of two separate medians. It is the order-statistic interval of
+    the logarithms, mapped back: the logarithm keeps the order, and makes a ratio and its inverse
+    agree.
 
     Both are in seconds, partners at the same position. Raises ValueError: different lengths, too
     few pairs, or a time that is not positive.
@@ -109,9 +109,9 @@ def paired_ratio(
 def drifted(samples: Sequence[float], least: float = 0.01) -> bool:
     """True if the first and the second half of the samples disagree.
 
-    True where the intervals of the two halves do not touch and their medians differ
-    by more than `least`: the chip warmed up or changed its clock, the samples are not
-    independent, and the interval of the whole promises too much.
+    True if the intervals of the two halves do not touch and their medians differ by more than
+    `least`: the chip warmed up or changed its clock, the samples are not independent, and the
+    interval of the whole is too narrow.
     """
     half = len(samples) // 2
     if half < minimum_samples():
@@ -123,7 +123,7 @@ def drifted(samples: Sequence[float], least: float = 0.01) -> bool:
 
 
 def moved(low: float, high: float) -> float:
-    """By how much a clock moved, relative to its highest value."""
+    """The range of a clock, relative to its highest value."""
     return (high - low) / high if high > 0 else 0.0
 
 
@@ -133,7 +133,7 @@ class TimeChange(Record, frozen=True):
     `low` is old.low / new.high and `high` is old.high / new.low: it contains the
     true ratio whenever both 95% intervals contain their true times. For
     independent measurements of equal width that is wider than a 95% interval of
-    the ratio (by a factor of about 1.4), so a speed-up that is called one, is one.
+    the ratio (by a factor of about 1.4), so a reported speed-up is real.
     """
 
     old_s: float
@@ -149,7 +149,7 @@ class TimeChange(Record, frozen=True):
 
 
 class Speed(Record, frozen=True):
-    """Seconds on both sides, and whether they are apart; `profiled`: as the profiler saw them."""
+    """Seconds on both sides, and whether they are apart; `profiled`: measured by the profiler."""
 
     old_s: float
     new_s: float
@@ -165,16 +165,16 @@ class Speed(Record, frozen=True):
 def time_change(
     old: Timing | None, new: Timing | None, *, across: bool = False
 ) -> TimeChange | None:
-    """The change in time; None where a side has no timing, or they are of unlike things.
+    """The change in time; None if a side has no timing, or they are not comparable.
 
-    `across`: two devices were asked for.
+    `across`: two devices were requested.
     """
     if old is None or new is None or (old.problem, old.cache) != (new.problem, new.cache):
         return None
     if old.device.name != new.device.name and not across:
         return None
     a, b = old.time, new.time
-    if min(a.low, b.low) <= 0:  # no time that a clock could give
+    if min(a.low, b.low) <= 0:  # not a time that a clock could give
         return None
     return TimeChange(
         old_s=a.value,
