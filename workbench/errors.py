@@ -1,4 +1,4 @@
-"""Errors that a user can meet, the exit codes they end the program with, and the name meant.
+"""Errors that a user can meet, their exit codes, and the nearest name to a misspelled one.
 
 Every error says what happened, where, and what to do next (`hint`). The command
 line prints both and exits with `exit_code`; a traceback appears only with
@@ -29,7 +29,7 @@ class WorkbenchError(Exception):
             self.add_note(f"hint: {hint}")  # a notebook prints it below the message
 
     def kept(self) -> Self:
-        """The error for a list of errors: without the frames, which hold whatever they read."""
+        """The error for a list of errors, without its frames, which hold all they read."""
         self.__traceback__ = self.__cause__ = self.__context__ = None
         return self
 
@@ -47,7 +47,7 @@ class MissingError(WorkbenchError):
 
 
 class CountersDeniedError(MissingError):
-    """The driver keeps the GPU's counters from this user; times and the emulator need none."""
+    """The driver denies this user the GPU's counters; timing and the emulator need none."""
 
 
 class KernelError(WorkbenchError):
@@ -57,11 +57,11 @@ class KernelError(WorkbenchError):
 
 
 class UnfitError(KernelError):
-    """The kernel declares more than a block has."""
+    """The kernel declares more than a block may have."""
 
 
 class HangError(KernelError):
-    """The kernel did not end in the time, or with the memory, that it was given."""
+    """The kernel did not end within the time or the memory that it was given."""
 
 
 class DataError(WorkbenchError):
@@ -77,19 +77,19 @@ class InconclusiveError(WorkbenchError):
 
 
 class ProgramError(WorkbenchError):
-    """A user's own program failed by itself: its exit code (`code`) is passed on."""
+    """A user's own program failed: its exit code (`code`) is passed on."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
         self.exit_code = code
 
 
-#: Messages that one error repeats.
+#: The most messages that one error repeats.
 _TOLD = 10
 
 
 def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
-    """The one error, or one with the first one's code and the words of all."""
+    """Return the only error, or one with the first one's code and the messages of all."""
     first = errors[0]
     if len(errors) == 1:
         return first
