@@ -61,7 +61,7 @@ Buffers = Mapping[str, DeviceArray]
 
 
 class Binding(NamedTuple):
-    """A version's calls on one set of buffers; what `restores` its job's beginning is not timed."""
+    """A version's calls on one set of buffers; `restores`: calls that are not timed."""
 
     calls: tuple[Call, ...]
     restores: tuple[Call, ...] = ()
@@ -572,7 +572,7 @@ class Run:
             self.first_launch = self._load_s + time.perf_counter() - begin
 
     def again(self) -> Check:
-        """Check the loaded code on fresh inputs; `prepared`: after another ``prepare`` alone."""
+        """Check the loaded code on fresh inputs; sets `prepared` if it was prepared again."""
         first, self.bench = self.bench, self.bench.fresh
         same = first.specs == self.bench.specs
         if same:

@@ -28,7 +28,7 @@ class Field:
 
     def __init__(self) -> None:
         self._key: tuple[str, ...] = ()
-        self._left: tuple[str, ...] = ()  # the device data of the last job
+        self._left: tuple[str, ...] = ()  # the last key
         self._sets: list[dict[str, DeviceArray]] = []
         self._held = 0
         self.settled = False

@@ -104,7 +104,7 @@ class Job(Record, frozen=True):
     others: tuple[Executable, ...] = ()  # the others in a race; each was checked alone
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version
-    claim: str = ""  # a file: of several workers that have this job, who makes it does it
+    claim: str = ""  # a file: the worker that creates it does the job
     time: TimeOptions = TimeOptions()
 
 
