@@ -76,7 +76,7 @@ class Collection(Record, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """ncu's options for what it collects, and how."""
+        """The options of ncu for what it collects, and how."""
         words = ["--clock-control", self.clock_control, "--cache-control", self.cache_control]
         words += ["--replay-mode", self.replay_mode, "--import-source", "yes"]
         for name in self.sets:

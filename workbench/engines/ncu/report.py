@@ -101,7 +101,7 @@ def pack_report(
     """Take the machine's name out of a report, and compress it if it is to be kept.
 
     `path` is its name, for messages. `words` are those that it must not hold, from `machine_words`;
-    `limit` is most compressed bytes that ``auto`` keeps. Raises DataError: no whole report.
+    `limit` is the most compressed bytes for ``auto``. Raises DataError: not a whole report.
     """
     if keep == "never":
         return RawReport()
