@@ -42,7 +42,7 @@ _CLUSTER_LIMIT = 16
 _MOST_BLOCKS = 1 << 24
 _ENVIRONMENT = 32
 _MOST_COMPILED = 64  # the most kernels kept with a memory of many launches
-#: Of a thread's local memory, at most (CUDA's "Technical Specifications per Compute Capability").
+#: Most bytes of a thread's local memory (CUDA's "Technical Specifications per Compute Capability").
 _LOCAL_BYTES = 512 << 10
 
 
@@ -50,7 +50,7 @@ _LOCAL_BYTES = 512 << 10
 class TensorArgument:
     """A kernel argument: the tensor map of an array, for a ``__grid_constant__`` parameter.
 
-    `of` is the array, or the name of one that lies in memory.
+    `of` is the array, or the name of one in memory.
     """
 
     of: str | Array
@@ -61,7 +61,7 @@ class TensorArgument:
 class TextureArgument:
     """A kernel argument: a texture over an array, for a ``cudaTextureObject_t`` parameter.
 
-    `of` is the array, or the name of one that lies in memory.
+    `of` is the array, or the name of one in memory.
     """
 
     of: str | Array

@@ -146,8 +146,8 @@ class StoreWatcher:
     def store(self, site: CodeSite, first: Array, differs: Array, width: int, mask: Mask) -> None:
         """Lanes are about to store to global memory.
 
-        `first` are bytes from its start and `differs` whether something else lies there, of shapes
-        that broadcast.
+        `first` are bytes from its start and `differs` whether another value is there; their shapes
+        broadcast.
         """
         lanes, ledger = self.lanes, self.ledger
         on = lanes.full(mask)

@@ -153,7 +153,7 @@ class Access:
     def reach(self, R: Registers, M: Mask) -> Reach:
         """The addresses of the lanes of a mask."""
         base, off = where_of(R, self.slot, self.size)
-        known = base.memo.get(("pattern", self.width, M))  # what `pattern_of` looks up first
+        known = base.memo.get(("pattern", self.width, M))  # `pattern_of` looks this up first
         pattern = known or pattern_of(base, self.width, M, self.rt.lanes)
         off += self.imm
         return Reach(base, pattern, pattern.low + off, pattern.high + off, M)
@@ -281,7 +281,7 @@ class Access:
         return rt.memory("shared", self.dtype), index, "shared"
 
     def first(self, index: Array, at: int = 0) -> Array:
-        """Bytes from the start of the memory of all to the located elements, or `at` behind."""
+        """Bytes from the start of all memory to the located elements, or `at` after them."""
         return (index + (self.start + at)) * self.width
 
     def put(self, place: Located, value: Array, M: Mask, at: int = 0) -> None:

@@ -49,7 +49,7 @@ class Flights:
         self._up.append((keys_of(self._ctx, flight.barriers), flight))
 
     def land(self, keys: Ints) -> None:
-        """Land what reports to any of these mbarriers, in the order in which it was set off."""
+        """Complete the copies that report to any of these mbarriers, in their order."""
         wanted = [np.isin(mine, keys).any() for mine, _ in self._up]
         if not any(wanted):
             return

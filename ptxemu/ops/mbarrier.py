@@ -193,8 +193,8 @@ class Together(NamedTuple):
 def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> None:
     """Raise if lanes of one warp arrive together past the end of a phase.
 
-    An H200 stops ("unspecified launch failure"): the lanes' arrivals are one, of more than is
-    still expected. Warps come one after another, in no known order: here in that of threads.
+    An H200 stops ("unspecified launch failure"): the lanes' arrivals are one, of more than is still
+    expected. Warps follow each other in unknown order: here in thread order.
     """
     order = np.lexsort((spots.thread, by.keys))
     pending, expected, _, _ = phase_of(by.words)
