@@ -255,7 +255,7 @@ _WARPS = GROUP // WARP
 
 
 class Warpgroups(NamedTuple):
-    """The warpgroups that run an instruction, one entry each: block, number in it; and a mask."""
+    """The warpgroups that run an instruction: block and number in it, one entry each; a mask."""
 
     block: Ints
     group: Ints

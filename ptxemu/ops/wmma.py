@@ -235,7 +235,7 @@ class _Fragment:
         self._bases: dict[tuple[int, int, int], Base] = {}
 
     def _matrices(self) -> list[tuple[Ints, Ints]]:
-        """Of every LDSM the rows of 16 bytes that its first lanes name: up to four times eight."""
+        """The rows of 16 bytes that each LDSM's first lanes name: up to four times eight."""
         rows, columns = self.shape
         each, together = 16 // self.wide, 2 * self.wide
         corners = [(i, j) for j in range(0, columns, each) for i in range(0, rows, 8)]

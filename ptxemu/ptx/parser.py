@@ -205,7 +205,7 @@ class Cursor:
             raise self.error(f"cannot read this ({type(error).__name__}: {error})") from error
 
     def selected(self, opcode: str) -> tuple[str, ...]:
-        """Take parts and signs off the operands that come, as modifiers ``place:part``."""
+        """Remove parts and signs from the next operands, as modifiers ``place:part``."""
         out: list[str] = []
         if not _OF_PARTS.match(opcode):
             return ()

@@ -168,7 +168,7 @@ def schedule_dependent_places(graph: ControlFlow, evenly: AbstractSet[int]) -> s
         for _, instr in walk(graph.ordered)
         if instr.op == "atom" and id(instr) in evenly and _constant(instr.operands[-1], made)
     }
-    apart: dict[str | tuple[str, int], int] = {}  # what holds tickets: how far apart they lie
+    apart: dict[str | tuple[str, int], int] = {}  # registers with tickets: their distance
     changed = True
     while changed:
         changed = False
