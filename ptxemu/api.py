@@ -92,7 +92,7 @@ class Result:
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """A copy of each array by its name; Fault: the kernel had one."""
+        """A copy of each array by its name; Fault: the launch had one."""
         self._sound()
         return {name: self.memory.read(name) for name in self.memory.names}
 
@@ -314,14 +314,14 @@ def load(
     Args:
         ptx: The text, or the path of a file.
         cubin: ptxas's output for exactly this text with ``-lineinfo``: with it, counts are those of
-        the machine's loads and stores. A missing or unreadable one is ignored.
+            the machine's loads and stores. A missing or unreadable one is ignored.
         arch: The cubin's architecture, like ``sm_90``; "": the PTX's own target.
         foreign: Tests whether a path is that of a header whose cost is its caller's; by default
-        those of a toolkit or the system are.
+            those of a toolkit or the system are.
         shapes: Shared-memory arrays as the source declares them, for messages: name -> the bytes of
-        an element, and the extents.
+            an element, and the extents.
         lazy: The bodies of functions are read when they are first needed; errors in one are
-        reported then.
+            reported then.
 
     Raises:
         PtxError: this is not PTX; names its line.

@@ -131,7 +131,7 @@ class _Tally(NamedTuple):
     doubts: frozenset[str]  # places where a chip may give any value
     #: Faults that apply if reads of unwritten shared memory change the result.
     undefined: dict[int, Fault]
-    found: dict[tuple[Kind, int], Fault]  # faults after which the kernel went on
+    found: dict[tuple[Kind, int], Fault]  # faults after which the kernel continued
     printed: str  # the kernel's output, if the caller takes it
 
 

@@ -22,17 +22,19 @@ class Feature(NamedTuple):
     Attributes:
         name: Its folder in the package.
         commands: Name of a command (``tune``) or subcommand (``serve mcp``) -> its module in the
-        folder, and one line for ``--help``. moved: A command of the last release -> what it is now.
-        heading: The heading of its commands in ``--help``. first: The command that ``--help`` lists
-        before all others. extra: The extra in pyproject.toml that only it needs. documents: Module
-        of its JSON documents (`workbench.views.shapes.schema.Documents`). tunings: Module of a
-        tuned version's page (`workbench.views.html.ladders.TunedPages`). captures: Module that
-        resolves ``@NAME`` (`workbench.session.captures.Captures`). programs: Module of the pages of
-        programs (`workbench.views.html.build.ProgramPages`). gates: Module whose `write_verdicts`
-        writes results of `verify` in the form of `check`'s gates. starts: Module whose
-        `start_tuned` writes the next version of a tuned one. begins: Module with the `OPTIONS` of
-        ``new`` for programs, and `from_program`, which handles them. runners: A word for ``--on``
-        -> its module in the folder, whose `runner` makes a
+            folder, and one line for ``--help``.
+        moved: A command of the last release -> what it is now.
+        heading: The heading of its commands in ``--help``.
+        first: The command that ``--help`` lists before all others.
+        extra: The extra in pyproject.toml that only it needs.
+        documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
+        tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
+        captures: Module that resolves ``@NAME`` (`workbench.session.captures.Captures`).
+        programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
+        gates: Module whose `write_verdicts` writes `verify`'s results as `check` writes gates.
+        starts: Module whose `start_tuned` writes the next version of a tuned one.
+        begins: Module with `OPTIONS` for ``new`` of programs, and `from_program` for them.
+        runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
 

@@ -54,7 +54,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         exclusive: Jobs that take times have their node to themselves.
         setup: Lines of the shell before the work: ``module load cuda``.
         patience: Seconds until a job that ended without a result counts as lost: a network file
-        system may show a file this much later on another node.
+            system may show a file this much later on another node.
     """
 
     partition: str = ""

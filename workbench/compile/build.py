@@ -308,9 +308,10 @@ def build(
 
     Raises:
         KernelError: it does not compile (the compiler's message at the file's line), or that takes
-        more time or memory than it may. MissingError: no compiler, or no place to keep the result.
-        UsageError: an architecture or a flag that the compiler does not know, or a
-            version that brings no kernel of its own.
+            more time or memory than it may.
+        MissingError: no compiler, or no place to keep the result.
+        UsageError: an architecture or a flag that the compiler does not know, or a version that
+            brings no kernel of its own.
     """
     if version.kind == "python":
         raise UsageError(

@@ -454,7 +454,7 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc if installed, else NVRTC; or the named one.
 
-    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`. Raises MissingError: not
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as for `Nvcc`. Raises MissingError: not
     installed (the hint says how to get one), or its files cannot be restricted here.
     """
     if closed_to is not None:

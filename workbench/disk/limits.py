@@ -207,8 +207,8 @@ def inflate(
 
     Raises:
         DataError: it announces or holds more than `limit`, or more than 500 times its size; or it
-        exceeds the total limit for files of its kind. ValueError: not a zstd frame, cut short,
-        damaged, or followed by other bytes.
+            exceeds the total limit for files of its kind.
+        ValueError: not a zstd frame, cut short, damaged, or followed by other bytes.
     """
     most = limit.bytes
     lifted = most > limit.default

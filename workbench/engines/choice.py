@@ -27,8 +27,8 @@ def choose(
 
     Raises:
         MissingError: the GPU's was requested and cannot run here; or neither it nor a compiler for
-        the emulator is here. It says what is missing and what works without it. UsageError: see
-        `workbench.engines.host.presence.choose_where`.
+            the emulator is here. It says what is missing and what works without it.
+        UsageError: see `workbench.engines.host.presence.choose_where`.
     """
     if wanted != "emulator":
         try:

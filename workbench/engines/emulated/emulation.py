@@ -179,8 +179,8 @@ def launched(
     """Run a study's launch on its arrays in memory.
 
     Raises:
-        UsageError: the launch does not fit the kernel, or a tensor map or texture reaches
-            beyond its array.
+        UsageError: the launch does not fit the kernel, or a tensor map or texture reaches beyond
+            its array.
         KernelError: the kernel has an error.
         InconclusiveError: it needs an unsupported feature.
     """

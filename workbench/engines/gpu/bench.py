@@ -490,7 +490,7 @@ class Benches:
         return bench
 
     def study(self, job: Job) -> Study:
-        """Return a job's study, loaded once; WorkerError ``bad-study`` as of `of`."""
+        """Return a job's study, loaded once; WorkerError ``bad-study`` as in `of`."""
         if job.study not in self._studies:
             with _as_bad_study():
                 self._studies[job.study] = load_study(require_project(Path.cwd()), job.study)

@@ -63,8 +63,8 @@ def run_batch(
     place and ending, from another thread. `stop` ends all from another thread.
 
     Raises:
-        MissingError: no worker can start here, or it finds no GPU; jobs without an
-            ending were not run.
+        MissingError: no worker can start here, or it finds no GPU; jobs without an ending were not
+            run.
         KernelError: the first workers ended without a result.
     """
     state = _Remaining(feed, tell, begin)
