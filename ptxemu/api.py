@@ -288,7 +288,7 @@ class Module:
         return memory_for(self.ptx, arrays, unwritten)
 
     def origins(self, memory: GlobalMemory) -> Origins:
-        """A recorder of the source lines behind every value, for launches over a memory."""
+        """A recorder of the source lines behind every value, for launches on a memory."""
         return Origins(self.ptx, memory)
 
     def place(self, instr: Instr) -> tuple[str, int]:

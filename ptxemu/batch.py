@@ -323,7 +323,7 @@ class Batch:
             self.arrive_at(code, part, number, count)
 
     def arrive_at(self, code: Code, mask: Mask, identity: int, expected: int) -> None:
-        """Lanes arrive at a numbered barrier, which expects so many threads."""
+        """Lanes arrive at a numbered barrier, which expects the given number of threads."""
         lanes = self.lanes
         if "arrive" in code.block.every[-1].parts:
             self.push(code.block.targets[0], mask)

@@ -218,8 +218,8 @@ PIECES = (4, 2, 1)
 class LoopTrips:
     """The number of iterations that a lane has left, known at the start of one.
 
-    `counter` and `limit` are slots, or numbers where `fixed`; the loop goes on while
-    ``counter + step`` compares with the limit as `asked`.
+    `counter` and `limit` are slots, or numbers where `fixed`; the loop continues while ``counter +
+    step`` compares with the limit as `asked`.
     """
 
     counter: int

@@ -58,7 +58,7 @@ def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
 def folded(profile: Profile) -> Profile:
     """Move a profile's instructions to the lines that called for them.
 
-    Those of headers keep their line where the profile has no PTX, or its PTX names no caller.
+    Those in headers keep their line if the profile has no PTX, or its PTX names no caller.
     """
     text = profile.build.ptx if profile.build else ""
     outside = {number for number, each in enumerate(profile.sources) if foreign(each.path)}

@@ -39,12 +39,12 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 
     `noise` is a relative and `floor` an absolute change (in `unit`) that two captures of the same
     kernel can show; a move must exceed both. `lines` are the names of the per-instruction metric
-    behind the counter, newest first; `line` is the first of them. Where `additive` holds, the line
-    metric's sum over all lines is the counter. `touching` names a per-instruction metric: the
-    counter is the executions of all instructions that have any of it. A share or ratio is undefined
-    unless one of the counters `needs` is there; `rest` is the other part of a share. A change of
-    the counters `follows` changes this one too. The emulator has `instead`. `derived` are formulas,
-    from a unit's share of its peak, that are only right to some percent.
+    behind the counter, newest first; `line` is the first of them. If `additive`, the line metric's
+    sum over all lines is the counter. `touching` names a per-instruction metric: the counter is the
+    executions of all instructions that have any of it. A share or ratio is undefined unless one of
+    the counters `needs` is there; `rest` is the other part of a share. A change of the counters
+    `follows` changes this one too. The emulator has `instead`. `derived` are formulas, from a
+    unit's share of its peak, that are only right to some percent.
     """
 
     id: str
@@ -100,7 +100,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 
     @property
     def phrase(self) -> str:
-        """The title inside of a sentence: ``shared wavefronts``, but ``MIO throttle``."""
+        """The title inside a sentence: ``shared wavefronts``, but ``MIO throttle``."""
         return inside(self.title)
 
     @property

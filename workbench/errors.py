@@ -15,8 +15,8 @@ from typing import Self
 class WorkbenchError(Exception):
     """Base of every error that is shown to the user without a traceback.
 
-    `message` says what happened and where; `hint` what to do next, empty only where nothing can be
-    done.
+    `message` says what happened and where; `hint` says what to do next, and is empty only if
+    nothing can be done.
     """
 
     exit_code: int = 1
@@ -99,16 +99,16 @@ def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
     return type(first)(f"{len(errors)} files cannot be read: {words}", first.hint)
 
 
-# --- the nearest right name, where a misspelled one caused the error --------------------
+# --- the nearest right name, if a misspelled one caused the error --- --------------------
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The name out of `names` that is most like `name`; empty where none is like it."""
+    """The name in `names` that is most similar to `name`; empty if none is similar."""
     candidates = list(dict.fromkeys(names))
     close = get_close_matches(name, candidates, n=1, cutoff=0.55)
     if close:
         return close[0]
-    # A wrong case alone ("m" for "M") shares no character, so difflib scores it zero.
+    # A name in the wrong case ("m" for "M") shares no character, so difflib scores it zero.
     return next((other for other in candidates if other.lower() == name.lower()), "")
 
 

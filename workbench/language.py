@@ -66,7 +66,7 @@ def use(lang: str) -> None:
 
 @contextlib.contextmanager
 def using(lang: str) -> Iterator[None]:
-    """Use a language in the block, in this thread alone."""
+    """Use a language in the block, in this thread only."""
     token = _within.set(lang)
     try:
         yield
@@ -125,7 +125,7 @@ def _(text: str) -> str:
 
 
 def ngettext(one: str, many: str, n: float) -> str:
-    """The text for `n` things: `one` where it is 1, else `many`, or the translation of both."""
+    """The text for `n` things: `one` if it is 1, else `many`, or the translation of both."""
     lang = _within.get() or _chosen
     if lang == "en":
         return one if n == 1 else many
@@ -221,7 +221,7 @@ def _filled_in(
             filled, inner = found.groupdict(), {}
             for name, x in filled.items():
                 inner[name] = _(TOLD + x) if name in _WORDS else x
-                if " " in x:  # a word alone may be a name
+                if " " in x:  # a single word may be a name
                     inner[name] = _told(x, lang, depth - 1, left)
             took = (re.search(_PLACE if x != inner[n] else _ANOTHER, x) for n, x in filled.items())
             if strict and any(took):

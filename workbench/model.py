@@ -42,7 +42,7 @@ class SourceFile(Record, frozen=True):
     """A source file as it was when the profile was captured.
 
     `path` is what line tables refer to: relative to the project for our own files, as recorded
-    for reports captured elsewhere. `text` is None where the report names a file without it.
+    for reports captured elsewhere. `text` is None if the report names a file without it.
     """
 
     path: str
@@ -61,7 +61,7 @@ class KernelResources(Record, frozen=True):
     spill_stores: int = 0
     spill_loads: int = 0
     implied_shared: int = 0  # dynamic shared memory
-    implied_args: int = 0  # null pointers behind the arguments
+    implied_args: int = 0  # null pointers after the arguments
 
 
 #: The compiler of machine code that a program brought along: it and its flags are unknown.
@@ -187,7 +187,7 @@ class Launch(Record, frozen=True, weakref=True):
 
     kernel: str  # function name without parameters
     index: int  # order within the profile
-    signature: str = ""  # demangled, where it differs from `kernel`
+    signature: str = ""  # demangled, if it differs from `kernel`
     workload: Literal["kernel", "graph", "range", "cmdlist", "other"] = "kernel"
     grid: Dim3 = (0, 0, 0)
     block: Dim3 = (0, 0, 0)
@@ -254,7 +254,7 @@ class Profile(Record, frozen=True, weakref=True):
 
     engine: EngineName
     device: Device
-    captured: str  # ISO 8601, UTC, seconds; "" where a foreign report does not say
+    captured: str  # ISO 8601, UTC, seconds; "" if a foreign report does not say
     launches: tuple[Launch, ...]
     schema_version: int = SCHEMA_VERSION
     study: str = ""
@@ -293,7 +293,7 @@ class DeviceState(Record, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) seen while timing.
 
     `waited`: seconds of load until clocks and heat were steady, before the first time (None:
-    unknown); `settled` is False where the wait ended first.
+    unknown); `settled` is False if the wait ended first.
     """
 
     sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
@@ -305,7 +305,7 @@ class DeviceState(Record, frozen=True):
 
 
 class Timing(Record, frozen=True):
-    """Time of one version on one problem, outside of any profiler.
+    """Time of one version on one problem, outside any profiler.
 
     `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``, `method`
     ``events`` or ``graph`` (CUDA-graph replay, for short kernels). `first_launch` is the first
@@ -326,7 +326,7 @@ class Timing(Record, frozen=True):
     method: Literal["events", "graph"] = "events"
     converged: bool = True  # the interval reached the wanted width
     first_launch: float = 0.0
-    launches: dict[str, float] = {}  # median seconds per kernel, where there are several
+    launches: dict[str, float] = {}  # median seconds per kernel, if there are several
     flops: int = 0
     bytes: int = 0
     baseline: str = ""

@@ -72,7 +72,7 @@ class Project(Record, frozen=True):
         return self.profiles / ".studies" / f"{study}.json"
 
 
-#: The folder of captures and kept runs, in a project or outside of one.
+#: The folder of captures and kept runs, in a project or outside one.
 PRIVATE = ".workbench"
 #: Suffixes of version files.
 VERSION_SUFFIXES = (".cu", ".py")

@@ -109,7 +109,8 @@ def _git(
     """Run git; it starts no other program.
 
     Raises:
-        OSError: git is not installed. subprocess.TimeoutExpired: it took too long.
+        OSError: git is not installed.
+        subprocess.TimeoutExpired: it took too long.
     """
     settings = list(_FIXED.items())
     if words[0] in _CONVERTING:

@@ -123,7 +123,7 @@ class SassOp(NamedTuple):
 
     `guard` is the predicate register that decides whether it runs (None: it always does),
     `writes` and `reads` are register numbers, the guard among the latter; `target` is the
-    address that it names, as written. `opcode` is empty where the text is not SASS.
+    address that it names, as written. `opcode` is empty if the text is not SASS.
     """
 
     opcode: str
@@ -166,7 +166,7 @@ class _Mention(NamedTuple):
 
 
 class _Operand(NamedTuple):
-    """`plain` is ``R`` or ``P`` for a register alone, which may be written to."""
+    """`plain` is ``R`` or ``P`` for a bare register, which may be written to."""
 
     plain: str
     mentions: tuple[_Mention, ...]

@@ -106,7 +106,7 @@ class Description(Record, frozen=True):
     textures: tuple[DescriptorSpec, ...] = ()
     defines: dict[str, str] = msgspec.field(default_factory=dict)
     flags: tuple[str, ...] = ()
-    arch_specific: bool = False  # compiled for sm_90a where the chip is an sm_90
+    arch_specific: bool = False  # compiled for sm_90a if the chip is an sm_90
     image: str = ""  # SHA-256 of the lifted machine code that is run; nothing is compiled
     requires: str = ""  # integer expression that must be true for a problem
     requires_why: str = ""  # the sentence shown if it is not

@@ -170,7 +170,7 @@ def points(value: float) -> str:
 
 
 def relative(old: Number, new: Number) -> str:
-    """Format the change from old to new in percent, or as a factor where it is large.
+    """Format the change from old to new in percent, or as a factor if it is large.
 
     ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. ``−100.0%`` means zero now.
     """

@@ -168,7 +168,7 @@ class Clocks:
         self._tick(warps)
 
     def end_phases(self, owner: Ints, address: Ints, completed: Ints) -> None:
-        """Phases of mbarriers are over: so many of each."""
+        """Phases of mbarriers are over: the given number of each."""
         done = completed > 0
         if not done.any():
             return
@@ -185,7 +185,7 @@ class Clocks:
         np.maximum.at(self._clock, (_BOTH, row, warp), self._ended[:, cluster, number])
 
     def waited(self, warps: Bools, agents: Ints, steps: Ints) -> None:
-        """Each of these warps knows so many steps of an agent of its own to be over."""
+        """Each of these warps knows that the given steps of one of its own agents are over."""
         row, warp = np.nonzero(warps)
         where = row, warp, agents[row, warp]
         self.known[where] = np.maximum(self.known[where], steps[row, warp])

@@ -90,7 +90,7 @@ class Origins:
         }
 
     def suspend(self) -> tuple[Lanes, dict[int, Bits], dict[str, Bits]]:
-        """The state of this batch alone."""
+        """The state of this batch only."""
         return self.lanes, self._registers, self._local
 
     def resume(self, held: tuple[Lanes, dict[int, Bits], dict[str, Bits]]) -> None:

@@ -289,7 +289,7 @@ class StoreWatcher:
 
 
 def _joined(one: Ints, two: Ints) -> Ints:
-    """The first mark, with all ones where the two differ: several lanes, warps or blocks."""
+    """The first mark, with all ones in fields that differ: several lanes, warps or blocks."""
     apart = one ^ two
     several = np.where(apart >> _SITE != 0, _SEVERAL << _SITE, 0)
     several = np.where(apart >> _LANE != 0, (1 << _WARP) - (1 << _SITE), several)

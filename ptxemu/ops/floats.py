@@ -286,7 +286,7 @@ def _fma_rounded(x: Array, y: Array, z: Array) -> Array:
 
 
 def function_of(op: str, *, nan: bool = False) -> Callable[..., Array]:
-    """An operation on float64 numbers that are halves; its result is to be rounded once.
+    """An operation on float64 numbers that are halves; its result must be rounded once.
 
     With `nan`, ``min`` and ``max`` of NaN and a number are NaN.
     """

@@ -75,7 +75,7 @@ def is_barrier(words: Words) -> Bools:
 
 
 def fresh(counts: Ints) -> Words:
-    """Barriers in their first phase, which expects so many arrivals."""
+    """Barriers in their first phase, which expects the given number of arrivals."""
     zero = np.zeros_like(counts)
     return Phase(counts, counts, zero, zero).words()
 

@@ -387,7 +387,7 @@ class _Memory:
         return self._rt.arena.bytes[start:end].tobytes()
 
     def text(self, address: int, most: int = _MOST) -> str:
-        """A string that ends with a zero, or after so many bytes."""
+        """A string that ends with a zero, or after the given number of bytes."""
         if not address:
             return "(null)"[:most]
         raw, size = b"", min(_PIECE, most)

@@ -80,7 +80,7 @@ class _Form(NamedTuple):
 
 
 def _field(x: Numbers, at: int, bits: int, is_signed: bool) -> Numbers:
-    """The `at`-th field of so many bits, extended."""
+    """The `at`-th field of the given number of bits, extended."""
     value = x >> at * bits & (1 << bits) - 1
     return value - ((value >> bits - 1) << bits) if is_signed else value
 

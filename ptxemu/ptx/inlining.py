@@ -131,7 +131,7 @@ def saved_registers(body: Body, at: int, registers: Mapping[str, str]) -> list[s
     grown = True
     while grown:
         around = [(low, high) for low, high in jumps if low <= last and high >= first]
-        around = [(low, high) for low, high in around if low <= high]  # loops alone
+        around = [(low, high) for low, high in around if low <= high]  # only loops
         wider = (min([first, *(low for low, _ in around)]), max([last, *(h for _, h in around)]))
         grown = wider != (first, last)
         first, last = wider
@@ -229,7 +229,7 @@ class _Inlined:
             v for v in function.variables if framed and v.space == "local"
         )
         self.locals = Reg(f"{prefix}locals")
-        self.leave = f"{prefix}leave"  # where it returns to
+        self.leave = f"{prefix}leave"  # its return label
         labels = {item.name for item in function.body if isinstance(item, Label)}
         self.symbols = {*labels, *(v.name for v in function.variables), *function.branch_tables}
         #: Variables that are pseudo-registers: those for a call's arguments, and its own.

@@ -88,7 +88,7 @@ class Allocation:
 
 
 def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> str:
-    """``tile[1][3]``: the element so many bytes after the start of an array, or before it.
+    """``tile[1][3]``: the element at a byte offset from the start of an array, or before it.
 
     `width`: bytes of an element; 0: unknown. The first extent of `shape` does not matter; without
     extents it is one value.
@@ -181,7 +181,7 @@ class Heap:
         self.reserve: Callable[[int, int], int]
         self._used = 0
         self._sizes: dict[int, int] = {}  # sizes of used pieces, by their addresses
-        self._spare: dict[int, list[int]] = {}  # pieces that are not, by their sizes
+        self._spare: dict[int, list[int]] = {}  # free pieces, by their sizes
 
     def take(self, size: int) -> int:
         """Allocate a piece, and return its address; 0 if it does not fit."""

@@ -65,7 +65,7 @@ _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 class Output(Record, frozen=True):
     """A compiler's output, or `failed`; `log` is its own text with neutral paths.
 
-    `shared` and `args`: bytes of shared memory and null pointers that a launch has to add.
+    `shared` and `args`: bytes of shared memory and null pointers that a launch must add.
     """
 
     log: str

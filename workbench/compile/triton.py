@@ -3,7 +3,7 @@
 ``{"source", "kernel", "constants", "num_warps", "num_stages", "divisible", "capability"}``
 runs a version's file, which is in the current folder, compiles one of its kernels for a chip that
 need not be here, and writes ``out.ptx`` and ``out.cubin``. The answer is ``{"ok", "log", "shared",
-"args"}`` (bytes of dynamic shared memory and pointers that every launch has to add) or
+"args"}`` (bytes of dynamic shared memory and pointers that every launch must add) or
 ``{"missing": reason}``. The file is given to Python under its project path, so the line tables name
 no folder of this machine.
 """
@@ -129,7 +129,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
 def answer(request: dict[str, Any]) -> dict[str, object]:
     """Answer one request."""
     try:
-        # Printed text, with ptxas's registers, goes into the log: stdout has the answer alone.
+        # Printed text, with ptxas's registers, goes into the log: stdout has only the answer.
         with contextlib.redirect_stdout(io.StringIO()) as said:
             made = _compile(request)
         return {**made, "log": said.getvalue()}

@@ -120,7 +120,7 @@ class ByteLimit(NamedTuple):
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 
     def too_large(self, name: str, shape: Sequence[int], size: int) -> tuple[str, str]:
-        """Return a message and a hint where an array is over the limit; two empty texts if not."""
+        """Return a message and a hint if an array is over the limit; two empty texts if not."""
         total = math.prod(shape) * size
         if total <= self.bytes:
             return "", ""

@@ -117,7 +117,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
 
 
 def parts_of(root: Path, name: str) -> list[str]:
-    """The folders and the file of a relative name, all of them inside of `root`.
+    """The folders and the file of a relative name, all of them inside `root`.
 
     Raises DataError: it is absolute or empty, climbs, or has a separator of only some systems.
     """

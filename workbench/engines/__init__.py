@@ -66,7 +66,7 @@ class RunOptions(Record, frozen=True):
     instruction_limit: int | None = None
 
     def within(self, seconds: float | None) -> RunOptions:
-        """The same options, ending in so many seconds; None: only with the limits of the parts."""
+        """The same options, ending after this many seconds; None: only the limits of the parts."""
         if seconds is None:
             return self
         # The time that a cluster's jobs wait in the queue is not work.

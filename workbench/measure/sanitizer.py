@@ -35,7 +35,7 @@ _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
 
 
 class Place(Record, frozen=True):
-    """A source line that a finding names. `line` is 0 where the build has no line info."""
+    """A source line that a finding names. `line` is 0 if the build has no line info."""
 
     kernel: str
     file: str = ""

@@ -37,7 +37,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """A deadline for all work, in so many seconds from now."""
+        """A deadline for all work, this many seconds from now."""
         return cls(seconds, time.monotonic() + seconds)
 
     def begun(self) -> Deadline:
@@ -143,7 +143,7 @@ def overdue() -> None:
 
 @contextlib.contextmanager
 def within_memory(size: int) -> Iterator[None]:
-    """Let this process allocate at most so many more bytes; beyond, it gets a `MemoryError`.
+    """Let this process allocate at most this many more bytes; beyond, raise `MemoryError`.
 
     Children forked in the block inherit the limit. Memory that processes share is not counted: see
     `sharing`.

@@ -63,7 +63,7 @@ DEFAULT_ARCH = "sm_90"
 #: Seconds that a stopped kernel has to report its line, before its study is interrupted.
 _LAST_WORDS_S = 1.0
 #: Problems with more instructions than this, over the lanes of warps (ten seconds or more on two
-#: cores), are profiled by a sample of so many blocks: better than a study's estimate.
+#: cores), are profiled by a sample of this many blocks: better than a study's estimate.
 SAMPLE_ABOVE = 2_000_000_000
 SAMPLE_BLOCKS = 64
 #: Races are sought in a second run of a profiled problem with fewer thread instructions than this,

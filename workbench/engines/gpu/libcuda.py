@@ -151,7 +151,7 @@ class Driver:
         return CudaGraph(self, executable)
 
     def load(self, cubin: bytes) -> ctypes.c_void_p:
-        """Load a module into the current context, where it stays.
+        """Load a module into the current context; it stays there.
 
         PyCUDA keeps its module and function handles to itself, so a cubin whose launches
         have attributes is loaded a second time, with variables of its own.

@@ -141,7 +141,7 @@ class Check(Record, frozen=True):
 
     `error` is the largest ``‖out − ref‖ / ‖ref‖`` of the outputs and `largest` the
     largest ``|out − ref|`` (None if an output is not a number). `unwritten` counts elements that
-    still hold the poison, `strayed` names buffers outside of which the version wrote, and inputs
+    still hold the poison, `strayed` names buffers beyond which the version wrote, and inputs
     that it overwrote. `sampled` is 0 if every element was compared. `fixed`: another seed gave the
     same inputs, so that a result kept from the first run would go unnoticed.
     """

@@ -98,7 +98,7 @@ def _system(system: bytes) -> bytes:
 def pack_report(
     raw: bytes, path: Path, keep: Keep, words: Sequence[str], limit: int = LIMIT
 ) -> RawReport:
-    """Take the machine's name out of a report, and compress it if it is to be kept.
+    """Take the machine's name out of a report, and compress it if it is kept.
 
     `path` is its name, for messages. `words` are those that it must not hold, from `machine_words`;
     `limit` is the most compressed bytes for ``auto``. Raises DataError: not a whole report.
