@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from ptxemu.errors import DescriptorError
 
 #: NumPy's types for a texel's channels: their bytes, and the divisor of an integer that is read as
-#: a number in [0, 1] or [-1, 1]; 0: it cannot be.
+#: a number in [0, 1] or [-1, 1]; 0: not possible.
 CHANNELS = {
     "uint8": (1, 255), "int8": (1, 127), "uint16": (2, 65_535), "int16": (2, 32_767),
     "uint32": (4, 0), "int32": (4, 0), "float16": (2, 0), "float32": (4, 0),

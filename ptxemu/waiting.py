@@ -166,11 +166,11 @@ class Gathering:
 
     @property
     def all(self) -> list[_Halted]:
-        """Every group of them."""
+        """Every group of halted lanes."""
         return list(self._halted.values())
 
     def first(self) -> _Halted:
-        """Those at the earliest block."""
+        """The group at the earliest block."""
         return min(self._halted.items())[1]
 
 

@@ -37,7 +37,7 @@ from ptxemu.state.values import (
 def _binary(
     function: Binary, size: int, is_signed: bool, second: int = 0
 ) -> Callable[[Value, Value], Value]:
-    """A function of register values; the other operand has `second` bytes, if they differ."""
+    """A function of register values; the other operand has `second` bytes, if given."""
     get = signed if is_signed else unsigned
     other, width = (unsigned, second) if second else (get, size)
 

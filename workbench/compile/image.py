@@ -256,7 +256,7 @@ def resources_of(cubin: bytes, kernels: Iterable[str]) -> tuple[KernelResources,
 
 
 def with_text(profile: Profile, version: Version) -> Profile:
-    """A profile of an image, with the version's text among its sources (`callers.placed`)."""
+    """An image's profile, with the version's text among its sources (`callers.placed`)."""
     if not version.image or any(each.path == version.path for each in profile.sources):
         return profile
     text = SourceFile(

@@ -1,4 +1,4 @@
-"""End a program with all its children; run as a program: the guard that does so after our end.
+"""End a program and all its children; as a program, the guard that does so after our end.
 
 The guard waits at the end of a pipe whose other end we hold. If we are killed, the kernel closes
 our end, and the guard ends the group whose id it was given. It runs without ``site-packages``, so

@@ -164,7 +164,7 @@ def choose_gpus(text: str) -> list[Gpu]:
     """Return GPUs of this host: ``all``, numbers (``0,2``), or the beginnings of UUIDs.
 
     Raises:
-        MissingError: there is none at all.
+        MissingError: there are no GPUs.
         UsageError: one of them is not here.
     """
     need_gpu()
