@@ -1,8 +1,8 @@
-"""CUDA kernels on the CPU: PTX is run over NumPy arrays, checked and counted, without a GPU.
+"""Run CUDA kernels on the CPU: run PTX on NumPy arrays, check it and count, without a GPU.
 
-In come PTX and arrays; out go the arrays, what the kernel did wrong with the line that did it,
-and what each instruction cost. This is the whole face: what lies below may change. Names are
-imported when they are first asked for, so that errors and tensor maps come without NumPy.
+Input: PTX and arrays. Output: the arrays, the kernel's faults with their source lines, and each
+instruction's cost. This is the whole public interface: modules below it may change. Names are
+imported when they are first used, so that errors and tensor maps do not need NumPy.
 """
 
 from importlib import import_module
@@ -56,7 +56,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """A name of the face, imported now."""
+    """Import a public name now."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)

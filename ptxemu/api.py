@@ -1,4 +1,4 @@
-"""Load PTX, run its kernels over NumPy arrays, look at what came of it."""
+"""Load PTX, run its kernels on NumPy arrays, and examine the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ptxemu.texture import Texture
 #: An argument of a kernel: an array, passed by its address; the name of an array in an existing
 #: memory; a number; the bytes of a struct; a tensor map; a texture.
 Given = Array | str | int | float | np.generic | bytes | TensorArgument | TextureArgument
-#: A variable of shared memory in the text of a kernel: alignment, type, name and elements.
+#: A shared-memory variable in the text of a kernel: alignment, type, name and elements.
 _SHARED = re.compile(
     r"\.shared\s+(?:\.align\s+(\d{1,9})\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d{1,15})\])?\s*;"
 )
@@ -40,10 +40,10 @@ _FLOATS = {"f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
 
 class Options(TypedDict, total=False):
-    """Options of a launch; all are optional.
+    """Options for a launch; all are optional.
 
     Attributes:
-        cluster: Blocks of a cluster; by default the size that the kernel is compiled for.
+        cluster: Blocks of a cluster; by default the size for which the kernel is compiled.
         cooperative: All blocks must be on the chip at once (``cudaLaunchCooperativeKernel``).
         resident: Blocks that the chip holds at once; 0: any number.
         check: Look for races and for reads of unwritten memory (slower); on by default.
@@ -51,14 +51,14 @@ class Options(TypedDict, total=False):
         blocks: Run about this many blocks, and scale the counts; 0: all.
         seed: Seed for the choice of these blocks.
         textures: Handle, as arguments and memory hold it -> the texture and its texels' address;
-            textures whose texels are not in one array are left out.
-        limits: Limits of instructions and time, at which the launch ends.
+            textures whose texels are not in one array are omitted.
+        limits: Limits on instructions and time, at which the launch ends.
         workers: Processes; by default one for each core.
         origins: Records the source lines behind every value (slow).
-        go_on: Collect faults that a GPU survives (a race, a read of unwritten memory), and go on.
-        host: Called when threads wait and none can go on, also in worker processes: True if the
+        go_on: Collect faults that a GPU survives (a race, an unwritten read), and continue.
+        host: Called when threads wait and none can continue, also in worker processes: True if the
             host may still write the value that they wait for. The call may block.
-        print: Gets what the kernel prints, block by block; by default standard error does.
+        print: Gets the kernel's printed output, block by block; by default standard error does.
     """
 
     cluster: Dim3
@@ -92,7 +92,7 @@ class Result:
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """A copy of each array by its name; Fault: the kernel did wrong."""
+        """A copy of each array by its name; Fault: the launch had one."""
         self._sound()
         return {name: self.memory.read(name) for name in self.memory.names}
 
@@ -130,7 +130,7 @@ class Kernel:
         memory: GlobalMemory | None = None,
         **options: Unpack[Options],
     ) -> Result:
-        """Run it to its end, or to the first thing that it does wrong.
+        """Run it to its end, or to its first fault.
 
         Args:
             grid: Blocks along each axis.
@@ -193,7 +193,7 @@ class Kernel:
         """Convert an argument for a launch.
 
         Raises:
-            LaunchError: it is nothing that a kernel can be given, or does not fit its parameter.
+            LaunchError: it is not a possible argument, or does not fit its parameter.
         """
         if isinstance(given, np.ndarray):
             return _name_of(given, named)
@@ -212,13 +212,13 @@ class Kernel:
             )
         parameters = self.parameters
         if place >= len(parameters):
-            return b""  # that there are too many is said when they are placed
+            return b""  # too many are reported when they are placed
         return _number(given, parameters[place], f"kernel {self.name}: argument {place + 1}")
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """PTX that has been read. `ptx` is its typed form, which later releases may change."""
+    """PTX that was read. `ptx` is its typed form, which later releases may change."""
 
     ptx: Ptx = field(repr=False)
 
@@ -234,12 +234,12 @@ class Module:
         return tuple((places[each.name], each.size) for each in params)
 
     def threads(self, name: str) -> int:
-        """Threads that a block of a kernel has at most (``__launch_bounds__``)."""
+        """The most threads of a kernel's block (``__launch_bounds__``)."""
         told = entry_of(self.ptx, name).directives
         return math.prod(told.get("maxntid") or told.get("reqntid") or (1024,))
 
     def static_shared(self, name: str) -> int:
-        """Bytes of shared memory that a kernel's own text declares or names; no body is read."""
+        """Bytes of shared memory that a kernel's own text declares or names; it reads no body."""
         source = entry_of(self.ptx, name).source
         own = [
             Variable(found[3], "shared", SIZES.get(found[2], 1) * int(found[4] or 1),
@@ -282,17 +282,17 @@ class Module:
         """Global memory with copies of these arrays and the module's own variables.
 
         Args:
-            arrays: By the names that arguments and messages call them.
-            unwritten: Those without values: reading an element before writing it is a fault.
+            arrays: The arrays, by their names in arguments and messages.
+            unwritten: Those without values: it is a fault to read an element before writing it.
         """
         return memory_for(self.ptx, arrays, unwritten)
 
     def origins(self, memory: GlobalMemory) -> Origins:
-        """A recorder of the source lines behind every value, for launches over a memory."""
+        """A recorder of the source lines behind every value, for launches on a memory."""
         return Origins(self.ptx, memory)
 
     def place(self, instr: Instr) -> tuple[str, int]:
-        """Path and line to which a profiler counts an instruction."""
+        """Path and line to which a profiler assigns an instruction."""
         return self.ptx.place(instr)
 
     def where(self, instr: Instr) -> str:
@@ -313,15 +313,15 @@ def load(
 
     Args:
         ptx: The text, or the path of a file.
-        cubin: What ptxas made of just this text with ``-lineinfo``: with it, counts are those of
-            the machine's loads and stores. One that is not there or cannot be read is left aside.
-        arch: What that was made for, like ``sm_90``; "": the PTX's own target.
-        foreign: Whether a path is that of a header whose cost is its caller's; by default those
-            of a toolkit or the system.
-        shapes: Arrays of shared memory as the source declares them, for messages: by name the
-            bytes of an element, and the extents.
-        lazy: The bodies of functions are read when they are first needed; what is wrong with one
-            is said then.
+        cubin: ptxas's output for exactly this text with ``-lineinfo``: with it, counts are those of
+            the machine's loads and stores. A missing or unreadable one is ignored.
+        arch: The cubin's architecture, like ``sm_90``; "": the PTX's own target.
+        foreign: Tests whether a path is that of a header whose cost is its caller's; by default
+            those of a toolkit or the system are.
+        shapes: Shared-memory arrays as the source declares them, for messages: name -> the bytes of
+            an element, and the extents.
+        lazy: The bodies of functions are read when they are first needed; errors in one are
+            reported then.
 
     Raises:
         PtxError: this is not PTX; names its line.
@@ -362,12 +362,12 @@ def _three(extent: int | tuple[int, ...]) -> Dim3:
 
 
 def _name_of(array: Array, named: Mapping[str, Given]) -> str:
-    """The name under which an array was placed: the first that it has among the arguments."""
+    """The name under which an array was placed: its first one among the arguments."""
     return next(name for name, each in _arrays(named).items() if each is array)
 
 
 def _arrays(named: Mapping[str, Given]) -> dict[str, Array]:
-    """The arrays among arguments, each once, by the first name that it has."""
+    """The arrays among arguments, each once, by its first name."""
     found: dict[str, Array] = {}
     for name, given in named.items():
         array = given.of if isinstance(given, TensorArgument | TextureArgument) else given

@@ -1,4 +1,4 @@
-"""Global memory of launches: a program's, in which arrays come and go, or copies of arrays."""
+"""Global memory of launches: a program's, where arrays are made and freed, or copies of arrays."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ptxemu.ptx.instructions import Ptx, Variable
 from ptxemu.state.spaces import ALIGN, GlobalMemory, Heap, shared_bytes
 from ptxemu.state.values import Array
 
-#: The array that holds the kernel's arguments, where a kernel takes their address.
+#: The array that holds the kernel's arguments, if the kernel takes their address.
 PARAMETERS = "(parameters)"
 #: Two words, the second for the barrier of a cooperative launch's grid
 #: (``grid_workspace`` in the toolkit's ``cooperative_groups/details/driver_abi.h``).
 WORKSPACE = "(grid workspace)"
-#: The driver's arrays and their bytes: as many as a kernel's parameters have at most (CUDA's
+#: The driver's arrays and their bytes: the most that a kernel's parameters have (CUDA's
 #: "Technical Specifications per Compute Capability").
 DRIVER = {PARAMETERS: 32_764, WORKSPACE: 8}
 OF_MODULE = ("global", "const")
 _BASE = 0x7F00_0000_0000
 #: Bytes between two arrays; they are never touched, and so take no memory.
 _GAP, _WIDEST_GAP = 512, 1 << 24
-#: Bytes and alignment of what is to be placed -> its address.
+#: Bytes and alignment of an array to place -> its address.
 Reserve = Callable[[int, int], int]
 
 
@@ -41,10 +41,10 @@ class Loaded(Protocol):
 
 
 class Arena(GlobalMemory):
-    """Memory of a running program, in which every launch finds what the last one left."""
+    """Memory of a running program, in which every launch finds the data of earlier ones."""
 
     def place(self, module: Loaded, reserve: Reserve) -> Arena:
-        """This memory as the launches of a module see it: with its variables, initialised.
+        """This memory for the launches of a module: with its variables, initialised.
 
         Several modules may share the memory, and names may repeat.
         """
@@ -53,7 +53,7 @@ class Arena(GlobalMemory):
         return placed
 
     def _placed(self, module: Ptx, reserve: Reserve) -> Arena:
-        if PARAMETERS not in self._address:  # what the driver brings is there once
+        if PARAMETERS not in self._address:  # the driver's arrays exist once
             for name, size in DRIVER.items():
                 self.put(name, reserve(size, ALIGN), _bytes(b""), size=size)
         placed = copy(self)
@@ -81,7 +81,7 @@ def _variables(module: Ptx) -> list[Variable]:
 
 
 class _Places:
-    """Deals out addresses, with gaps as wide as the arrays beside them."""
+    """Assigns addresses, with gaps as wide as the arrays beside them."""
 
     def __init__(self) -> None:
         self.end, self._gap = _BASE, ALIGN
@@ -98,7 +98,7 @@ def memory_for(
 ) -> GlobalMemory:
     """Global memory with copies of the caller's arrays, the module's variables and the driver's.
 
-    `unwritten` names the arrays that hold nothing yet. Raises ResourceError: they are more than
+    `unwritten` names the arrays without values. Raises ResourceError: they need more memory than
     this process may take.
     """
     sizes = [*((array.nbytes, name) for name, array in buffers.items())]
@@ -121,7 +121,7 @@ def memory_for(
 
 
 def _taken(size: int, times: int, largest: tuple[int, str]) -> NDArray[np.uint8]:
-    """Memory for arrays, `times` as much is needed; ResourceError: there is less."""
+    """Allocate memory for arrays; `times` as much must be available, else ResourceError."""
     left, need = room(), size * times
     with contextlib.suppress(MemoryError):
         if need <= left:

@@ -1,9 +1,9 @@
-"""The SIMT machine: one kernel over batches of blocks, in lock step.
+"""The SIMT machine: run one kernel on batches of blocks, in lock step.
 
-All lanes of a batch that stand at the same basic block run it together. Where lanes
-part, each part waits at its own block and the earliest block of the graph's order runs
-first; parts that reach the same block are one again. Lanes at a barrier are parked until all
-living threads of their block have come.
+All lanes of a batch that are at the same basic block run it together. Where lanes diverge, each
+part waits at its own block, and the earliest block in the graph's order runs first; parts that
+reach the same block are joined again. Lanes at a barrier are parked until all living threads of
+their block have arrived.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import Bools, invert, unsigned
 from ptxemu.waiting import Gathering, LoopPieces, Resting, Suspended, guarded
 
-#: Instructions between two looks at the clock.
+#: Instructions between two checks of the clock.
 _CLOCK = 500
 
 
 def run_batch(compiled: CompiledKernel, lanes: Lanes) -> None:
-    """Run a batch of blocks, which wait for no other block, to the end.
+    """Run a batch of blocks, which do not wait for other blocks, to the end.
 
     Raises:
-        Fault: what the kernel does wrong, with thread, block, file and line.
+        Fault: the kernel's fault, with thread, block, file and line.
     """
     with floating_state():
         batch = Batch(compiled, lanes)
@@ -57,11 +57,11 @@ class _Parked:
     mask: Mask
     barrier: int
     expected: int  # threads; 0: all of the block
-    passing: bool = False  # they have only said that they were here
+    passing: bool = False  # they have arrived without waiting
 
 
 class Batch:
-    """A batch of blocks as far as it has come. One at a time is the runtime's."""
+    """The state of a batch of blocks. The runtime works on one at a time."""
 
     def __init__(self, compiled: CompiledKernel, lanes: Lanes) -> None:
         self.compiled, self.lanes, rt = compiled, lanes, compiled.rt
@@ -77,10 +77,10 @@ class Batch:
         rt.cluster = ClusterBarrier(lanes)
         rt.finding, rt.left = None, []
         blocks = compiled.graph.blocks
-        #: Blocks in which threads end, where it is of interest who came to them from where.
+        #: Blocks in which threads end, if their lanes' paths must be known.
         self.ends = {each.index for each in blocks if each.kind == "exit"} if rt.watcher else set()
         self.resting, self.pieces = Resting(rt), LoopPieces(lanes)
-        self.moved = False  # did the last `run` get on?
+        self.moved = False  # did the last `run` make progress?
         self.R = rt.registers = compiled.fresh(lanes)
         self.gathering = Gathering(lanes, self.R)
         self.heap: list[int] = []
@@ -92,7 +92,7 @@ class Batch:
         self.push(compiled.graph.order[0], lanes.start)
 
     def push(self, index: int, mask: Mask) -> None:
-        """Lanes wait at a basic block for their turn."""
+        """Make lanes wait at a basic block for their turn."""
         if mask.count == 0:
             return
         rank = self.compiled.graph.blocks[index].rank
@@ -112,10 +112,10 @@ class Batch:
         """Run until all threads are done; False: the rest wait for another batch, or for ever.
 
         Args:
-            patient: Another batch may help: as long as threads rest for it, no wait gives up.
+            patient: Another batch may help: as long as threads wait for it, no wait gives up.
 
         Raises:
-            Fault: what the kernel does wrong.
+            Fault: the kernel's fault.
         """
         compiled, R, resting = self.compiled, self.R, self.resting
         ranked, heap = compiled.ranked, self.heap
@@ -165,7 +165,7 @@ class Batch:
         return True
 
     def execute(self, code: Code, mask: Mask, start: int = -1) -> None:
-        """Run a block, from its operation `start` on if lanes go on there; send lanes on."""
+        """Run a block, from its operation `start` if lanes resume there; send lanes on."""
         compiled, R = self.compiled, self.R
         try:
             for target, run in code.ops if start < 0 else code.ops[start:]:
@@ -173,7 +173,7 @@ class Batch:
         except ApartError as apart:
             at = next(at for at, op in enumerate(code.ops) if op[1] is run)
             lanes, go = self.lanes, self.lanes.empty
-            if at == start:  # the others have had their turn: whole warps go on
+            if at == start:  # the others have had their turn: whole warps continue
                 whole = ~apart.wanted.reshape(lanes.B, -1, WARP).any(axis=2)
                 go = lanes.within(mask, np.repeat(whole, WARP, axis=1))
             self.gathering.halt(code, at, lanes.without(mask, go), apart)
@@ -196,7 +196,7 @@ class Batch:
             raise unfit(compiled.ctx, code.block.every[-1:], R, error) from error
 
     def gather(self) -> bool:
-        """Let lanes go on that waited for others of their warp; False: no lane came or ended."""
+        """Resume lanes that waited for others of their warp; False: no lane arrived or ended."""
         found = self.gathering.next(self.alive)
         if found is None:
             return False
@@ -206,7 +206,7 @@ class Batch:
         return True
 
     def apart(self) -> Fault | Unsupported:
-        """The error for lanes that wait for others of their warp, which never come."""
+        """The error for lanes that wait for others of their warp, which never arrive."""
         ctx, lanes = self.compiled.ctx, self.lanes
         mask, _, apart = self.gathering.first()
         row, thread = first_lane(lanes, apart.wanted)
@@ -226,7 +226,7 @@ class Batch:
         )  # fmt: skip
 
     def check_limits(self, code: Code) -> None:
-        """Give up where it has gone on for too long."""
+        """Give up if the batch has run for too long."""
         ctx, limits = self.compiled.ctx, self.compiled.limits
         at = code.block.last or code.block.instrs[0]
         if self.steps > limits.instructions:
@@ -263,7 +263,7 @@ class Batch:
         )  # fmt: skip
 
     def leave(self, code: Code, mask: Mask) -> None:
-        """Send the lanes where the block's end sends them."""
+        """Send the lanes to the targets of the block's end."""
         block = code.block
         if block.kind == "jump":
             self.push(block.targets[0], mask)
@@ -294,7 +294,7 @@ class Batch:
             self.switch(code, mask)
 
     def switch(self, code: Code, mask: Mask) -> None:
-        """``brx``: every lane to the target of its own index."""
+        """``brx``: send every lane to the target of its own index."""
         index = self.R[code.selector]
         if type(index) is int:
             self.push(code.block.targets[index], mask)
@@ -306,7 +306,7 @@ class Batch:
     # --- barriers
 
     def arrive(self, code: Code, mask: Mask) -> None:
-        """Lanes come to a barrier."""
+        """Lanes arrive at a barrier."""
         lanes = self.lanes
         mask = guarded(code, mask, self.R, lanes, self.push)
         if not mask.count:
@@ -323,7 +323,7 @@ class Batch:
             self.arrive_at(code, part, number, count)
 
     def arrive_at(self, code: Code, mask: Mask, identity: int, expected: int) -> None:
-        """Lanes come to the barrier of a number, for which so many threads are expected."""
+        """Lanes arrive at a numbered barrier, which expects the given number of threads."""
         lanes = self.lanes
         if "arrive" in code.block.every[-1].parts:
             self.push(code.block.targets[0], mask)
@@ -348,7 +348,7 @@ class Batch:
         return np.asarray(self.lanes.full(mask).any(axis=1))
 
     def release_counted(self, barrier: int, expected: int) -> None:
-        """Let go the blocks in which enough threads wait at a counted barrier."""
+        """Release the blocks in which enough threads wait at a counted barrier."""
         lanes = self.lanes
         mine = [p for p in self.parked if p.barrier == barrier and p.expected == expected]
         arrived = np.zeros(lanes.B, np.int64)
@@ -385,7 +385,7 @@ class Batch:
             rt.stores.barrier(released)
 
     def reduce(self, gone: list[tuple[Code, Mask]]) -> None:
-        """Give threads that go on together what came of their ``bar.red``."""
+        """Give threads that are released together the result of their ``bar.red``."""
         lanes, yes = self.lanes, np.zeros(self.lanes.B, np.int64)
         count = np.zeros_like(yes)
         for code, mask in gone:
@@ -439,7 +439,7 @@ class Batch:
         )
 
     def _warps_shared(self, one: Mask, other: Mask, blocks: Bools) -> bool:
-        """Do warps of these blocks have lanes of both kinds?"""
+        """Test whether warps of these blocks have lanes of both kinds."""
         lanes = self.lanes
         here, there = (
             (lanes.full(mask) & blocks[:, None]).reshape(lanes.B, -1, WARP).any(axis=2)
@@ -448,7 +448,7 @@ class Batch:
         return bool((here & there).any())
 
     def divergent_barrier(self, parked: _Parked, other: Code, mask: Mask, what: str) -> None:
-        """Tell of a barrier that threads of one warp do not all reach."""
+        """Report a barrier that not all threads of one warp reach."""
         ctx, lanes = self.compiled.ctx, self.lanes
         row, thread = first_lane(lanes, lanes.full(mask) & self._blocks(parked.mask)[:, None])
         assert parked.code.site is not None
@@ -462,9 +462,9 @@ class Batch:
         )  # fmt: skip
 
     def check_bypass(self, code: Code, mask: Mask) -> None:
-        """Has a thread gone past a barrier at which others of its block wait?
+        """Test whether a thread has passed a barrier at which others of its block wait.
 
-        Whole warps may: the others go on when these have ended, or wait at a barrier as well.
+        Whole warps may: the others continue when these have ended, or wait at a barrier as well.
         Raises Fault: others of its warp wait there.
         """
         if not code.ops and code.block.kind == "exit":
@@ -493,7 +493,7 @@ class Batch:
                 )
 
     def stuck(self) -> None:
-        """A counted barrier that too few threads reach."""
+        """Report a counted barrier that too few threads reach."""
         ctx, lanes = self.compiled.ctx, self.lanes
         parked = self.parked[0]
         row, thread = first_lane(lanes, lanes.full(parked.mask))

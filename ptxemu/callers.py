@@ -13,7 +13,7 @@ Position = tuple[int, int]  # number of a file, 1-based line
 Foreign = Callable[[str], bool]
 
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
-#: The position that PTX gives to what follows: file, line, and those of the caller.
+#: The position that PTX gives for the next statements: file, line, and those of the caller.
 LOC = re.compile(
     r"\s*\.loc\s+(\d{1,10})\s+(\d{1,10})\s(?:.*\binlined_at\s+(\d{1,10})\s+(\d{1,10})\s)?"
 )
@@ -33,10 +33,10 @@ def files_of(lines: Iterable[str]) -> dict[int, str]:
 
 
 class Callers:
-    """Follows the positions of PTX in their order.
+    """Follows the positions in PTX in their order.
 
-    The compiler tells the way from a kernel into a function once, from outside inwards:
-    where two calls of one function are interleaved at depth, the last one told is taken.
+    The compiler states the path from a kernel into a function once, from the outside in: if two
+    calls of one function are interleaved at depth, the last stated one is taken.
     """
 
     def __init__(self, files: Mapping[int, str], foreign: Foreign) -> None:
@@ -52,7 +52,7 @@ class Callers:
         return found
 
     def read(self, line: str) -> tuple[Position, Position] | None:
-        """Position and home of a line of PTX that is a ``.loc``."""
+        """Position and home from a line of PTX that is a ``.loc``."""
         found = LOC.match(line)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""A kernel, compiled to closures for one launch: by the opcode table, some of them fused."""
+"""A kernel compiled to closures for one launch, by the opcode table; some are fused."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ from ptxemu.state.lanes import Lanes, Mask, select
 from ptxemu.state.values import Value, invert, unsigned
 
 # --- Independent fused multiply-adds of a block are run together ---
-# A register tile is dozens of multiply-adds that do not depend on each other. One after
-# the other they cost eight NumPy calls each; together they share all but two. Where the
-# batch has few lanes the calls are what costs, and this makes the difference.
+# A register tile has dozens of multiply-adds that do not depend on each other. One by one they cost
+# eight NumPy calls each; together they share all but two. If the batch has few lanes, the calls
+# dominate the time, so this matters.
 
 #: float64 elements of one stack: two of them fit into a core's second-level cache.
 _STACK = 65_536
 
 
 def fusable(instr: Instr) -> bool:
-    """A plain float32 fused multiply-add."""
+    """Test for a plain float32 fused multiply-add."""
     return instr.parts == ("fma", "rn", "f32") and instr.guard is None
 
 
 def fusable_runs(instrs: list[Instr]) -> list[Instr | list[Instr]]:
-    """The block's instructions with independent multiply-adds gathered into lists.
+    """The block's instructions, with independent multiply-adds gathered into lists.
 
     Other instructions move ahead of a pending list unless they read or write what it
     writes, or write what it reads.
@@ -131,7 +131,7 @@ def fused_run(instrs: list[Instr], ctx: Context, outlives: Callable[[str], bool]
     return many
 
 
-# --- The opcode table: which builder makes an instruction's closure ---
+# --- The opcode table: the builder of each instruction's closure ---
 
 _FLOATS = ("f32", "f64")
 
@@ -145,7 +145,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     return (copies.build if bulk else asynccopy.build)(instr, ctx, site)
 
 
-#: Builders of what is counted beyond how often it runs.
+#: Builders of instructions for which more than executions is counted.
 _COUNTED: dict[str, Callable[[Instr, Context, CodeSite], Run]] = {
     "ld": access.load, "ldu": access.load, "st": access.store, "atom": atomics.build,
     "red": atomics.build, "ldmatrix": mma.ldmatrix, "wmma": wmma.wmma, "cp": _copy,
@@ -162,7 +162,7 @@ _TABLES = (
     moves.BUILDERS, conversions.BUILDERS, comparisons.BUILDERS, warp.BUILDERS,
     arithmetic.BUILDERS, video.BUILDERS, heap.BUILDERS, _MORE,
 )  # fmt: skip
-#: Opcodes with at least one supported form; those of control flow end blocks and have no builder.
+#: Opcodes with at least one supported form; those for control flow end blocks and have no builder.
 OPCODES = frozenset(
     (*("bra", "brx", "call", "ret", "exit"),
      *(op for table in (_COUNTED, *_TABLES, floats.HALVES, floats.BUILDERS) for op in table))
@@ -170,11 +170,11 @@ OPCODES = frozenset(
 
 
 def closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """The closure that runs one instruction; Fault, with file and line: it is not supported."""
+    """Make the closure that runs one instruction; Fault, with file and line: it is unsupported."""
     try:
         return _closure(instr, ctx, site)
     except DAMAGE as error:
-        # A type, shape or modifier that the builder's tables do not know.
+        # A type, shape or modifier that is not in the builder's tables.
         raise ctx.unsupported(instr) from error
 
 
@@ -210,7 +210,7 @@ def _closure(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     raise ctx.unsupported(instr)
 
 
-#: Turns of the pieces, in the order in which they run.
+#: Iterations of the pieces, in the order in which they run.
 PIECES = (4, 2, 1)
 
 
@@ -218,8 +218,8 @@ PIECES = (4, 2, 1)
 class LoopTrips:
     """The number of iterations that a lane has left, known at the start of one.
 
-    `counter` and `limit` are slots, or numbers where `fixed`; the loop goes on while
-    ``counter + step`` compares with the limit as `asked`.
+    `counter` and `limit` are slots, or numbers where `fixed`; the loop continues while ``counter +
+    step`` compares with the limit as `asked`.
     """
 
     counter: int
@@ -231,7 +231,7 @@ class LoopTrips:
     size: int
 
     def left(self, R: Registers) -> NDArray[np.int64] | None:
-        """The turns of each lane; None where all have as many."""
+        """The iterations of each lane; None if all have the same number."""
         counter, limit = R[self.counter], self.limit if self.fixed else R[self.limit]
         if isinstance(counter, int) and isinstance(limit, int):
             return None
@@ -248,12 +248,12 @@ class LoopTrips:
 
 @dataclass(slots=True)
 class Code:
-    """A basic block, compiled. `guard` is the slot of the branch's predicate."""
+    """A compiled basic block. `guard` is the slot of the branch's predicate."""
 
     block: BasicBlock
     ops: list[tuple[int, Run]]
     of: list[list[Instr]]  # the instructions of each
-    own: list[tuple[int, int]]  # registers that no other block knows of: slot and size
+    own: list[tuple[int, int]]  # registers that no other block uses: slot and size
     guard: int = -1
     negated: bool = False
     site: CodeSite | None = None
@@ -262,11 +262,11 @@ class Code:
     barrier: int = -1  # slot of a barrier's id
     expected: int = -1  # slot of a barrier's thread count
     wait: Wait | None = None
-    reduction: Reduction | None = None  # of a barrier that has a result
-    alive: tuple[int, ...] | None = None  # slots that live on here; None: no loop's first block
-    trips: LoopTrips | None = None  # of a loop that ptxas makes in pieces
-    polls: bool = False  # such a block, of a loop that may wait for other threads
-    untold: bool = False  # may change memory without a word to `Runtime.changes`
+    reduction: Reduction | None = None  # the result of a barrier, if it has one
+    alive: tuple[int, ...] | None = None  # slots that are live here; None: not a loop's first block
+    trips: LoopTrips | None = None  # for a loop that ptxas makes in pieces
+    polls: bool = False  # such a block, in a loop that may wait for other threads
+    untold: bool = False  # may change memory without reporting to `Runtime.changes`
     warps_run: int = 0
     lanes_run: int = 0
 
@@ -284,7 +284,7 @@ def _guarded(run: Run, target: int, size: int, guard: int, negated: bool, site: 
             return select(M, value, R[target], size) if M.partial else value
         inner.partial = True
         value = run(R, inner)
-        site.on += inner.count  # not where it has yet to wait for others
+        site.on += inner.count  # not if it must still wait for others
         return select(inner, value, R[target], size) if target >= 0 else value
 
     return guarded
@@ -299,7 +299,7 @@ def _merging(run: Run, target: int, size: int) -> Run:
 
 
 def _settling(run: Run, rt: Runtime, instrs: list[Instr]) -> Run:
-    """Running sums are written to their registers before somebody looks at them."""
+    """Write running sums to their registers before these are read."""
 
     def settling(R: Registers, M: Mask) -> object:
         rt.sums.settle()
@@ -320,14 +320,14 @@ def _after(act: Callable[[Mask], object], run: Run) -> Run:
 
 
 def _ordered(rt: Runtime, mask: Mask) -> None:
-    """Lanes of warps have run together what orders them."""
+    """Lanes of warps have run an instruction together that orders them."""
     for watcher in (rt.watcher, rt.stores):
         if watcher is not None:
             watcher.warp_barrier(mask)
 
 
 def _met(rt: Runtime, mask: Mask) -> None:
-    """Blocks have run what may order them with others; what it found, it has not waited for."""
+    """Blocks have run something that may order them with others, without waiting for its result."""
     if rt.stores is not None:
         rt.stores.meet(mask)
 
@@ -342,7 +342,7 @@ class CompiledKernel:
         products = [instr for _, instr in walk(graph.blocks) if instr.op == "wgmma"]
         #: Registers of the running sums of asynchronous products.
         self.sums = {name for instr in products for name in instr.writes}
-        #: Does other work go on beside the threads', or blocks share their memory?
+        #: Does other work run beside the threads, or do blocks share their memory?
         self.asynchronous = any(is_asynchronous(instr) for _, instr in walk(graph.blocks))
         self.polls = polls_of(graph)
         self.codes = [self._compile(block) for block in graph.blocks]
@@ -350,9 +350,9 @@ class CompiledKernel:
         for code in self.codes:
             self._loop(code)
         self.slots = ctx.count + 1
-        #: Registers whose readers discard the values that they have before the first write.
+        #: Registers whose values before the first write are discarded by their readers.
         self._chosen = [ctx.register(name) for name in sorted(chosen(graph))]
-        #: Registers that some way leaves unwritten, with their bytes.
+        #: Registers that are unwritten on some path, with their bytes.
         self.unsure = [
             (ctx.register(name), ctx.size(Reg(name), 4)) for name in sorted(unsure(graph))
         ]
@@ -432,7 +432,7 @@ class CompiledKernel:
         return code
 
     def _touches_sums(self, instr: Instr) -> bool:
-        """Does an instruction other than a product read or write a running sum?"""
+        """Test whether an instruction other than a product reads or writes a running sum."""
         sums = self.sums
         if not sums or instr.op == "wgmma":
             return False
@@ -460,15 +460,15 @@ class CompiledKernel:
                 raise self.ctx.unsupported(last, "an arrival without a number of threads")
 
     def in_part(self) -> None:
-        """Only some blocks will run: the others may write what these leave unwritten.
+        """Only some blocks will run: the others may write data that these leave unwritten.
 
         Lanes read zeros there, as they do beside lanes that have written the register, so that
-        counting a few blocks refuses nothing that verifying all of them lets be.
+        counting a few blocks refuses nothing that verifying all of them accepts.
         """
         self.chosen = [self.ctx.register(name) for name in sorted(unsure(self.graph))]
 
     def fresh(self, lanes: Lanes) -> Registers:
-        """Registers of a batch before its first instruction."""
+        """Make a batch's registers, as before its first instruction."""
         R: Registers = [None] * self.slots
         for slot, size in self.unsure if self.rt.presumes else ():
             R[slot] = int.from_bytes(bytes([self.rt.fill]) * size, "little") if size else False
@@ -479,7 +479,7 @@ class CompiledKernel:
         for slot, name in self.ctx.specials.items():
             value: Value | None = self.ctx.environment.get(name)
             value = lanes.special(name) if value is None else value
-            if f"%{name}" in CLOCKS:  # every `mov` of one looks at it anew
+            if f"%{name}" in CLOCKS:  # every `mov` of one reads it again
                 value = 0
             if value is None:
                 raise Unsupported(

@@ -8,12 +8,11 @@ aligned to it. The rules are those by which Nsight Compute's source counters cou
   ideal: the sectors that the bytes of all active lanes would fill, or fewer if fewer are
   touched.
 * shared: 32 banks of 4 bytes. Lanes that use the same word share it. A request of 8
-  bytes per lane takes two passes of 16 lanes, of 16 bytes four passes of 8 lanes. A pass
-  costs as many wavefronts as its worst bank has distinct words. Two passes of a load
-  become one where every lane's neighbour (lane^1), or every lane's lane^2, wants the same
-  bytes or nothing, and the banks of both do not collide; passes of a store never do.
-  Ideal: as many wavefronts as the bytes of all active lanes fill rows of 128 bytes, or
-  fewer if fewer were taken.
+  bytes per lane takes two passes of 16 lanes, of 16 bytes four passes of 8 lanes. A pass costs as
+  many wavefronts as its worst bank has distinct words. Two passes of a load become one if every
+  lane's neighbour (lane^1), or every lane's lane^2, wants the same bytes or nothing, and the banks
+  of both do not collide; passes of a store never do. Ideal: the number of 128-byte rows that the
+  bytes of all active lanes fill, or fewer if fewer wavefronts were taken.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ WARP = 32
 
 
 class GlobalCost(NamedTuple):
-    """Sums over warps. `bytes` are distinct bytes asked for."""
+    """Sums over warps. `bytes` are distinct requested bytes."""
 
     requests: int
     sectors: int
@@ -44,7 +43,7 @@ class GlobalCost(NamedTuple):
 class SharedCost(NamedTuple):
     """Sums over warps; `ways` is the worst number of wavefronts of one pass.
 
-    `turns` are those of the loop that an atomic is which the chip does not have.
+    `turns` are the iterations of the loop for an atomic that the chip lacks.
     """
 
     requests: int
@@ -59,7 +58,7 @@ Shared = Callable[[Ints, Bools | None, int], SharedCost]
 
 
 def _filled(keys: Ints, active: Bools | None) -> Ints:
-    """Keys with each inactive lane given some active lane's key of its row."""
+    """Keys in which each inactive lane has the key of an active lane in its row."""
     if active is None:
         return keys
     first = active.argmax(axis=1)
@@ -67,7 +66,7 @@ def _filled(keys: Ints, active: Bools | None) -> Ints:
 
 
 def distinct(keys: Ints, active: Bools | None) -> Ints:
-    """Distinct keys of each row's active lanes; 0 for rows without any."""
+    """Number of distinct keys of each row's active lanes; 0 for rows without any."""
     if not len(keys):
         return np.zeros(0, np.int64)
     keys = _filled(keys, active)
@@ -81,7 +80,7 @@ def distinct(keys: Ints, active: Bools | None) -> Ints:
 
 
 def turns(groups: Ints) -> tuple[Ints, Ints]:
-    """A stable order of items by group, and for each item so ordered how many are before it."""
+    """A stable order of items by group, and each ordered item's number within its group."""
     order = np.argsort(groups, kind="stable")
     ranked = groups[order]
     number = np.arange(len(ranked))
@@ -140,7 +139,7 @@ def _pairs_agree(addresses: Ints, active: Bools, distance: int) -> Bools:
 
 
 def _spread(addresses: Ints, active: Bools, lanes: int, width: int) -> tuple[Ints, Bools]:
-    """Words of passes of `lanes` lanes: (passes, words of a pass), and which are wanted."""
+    """Words of passes of `lanes` lanes: (passes, words of a pass), and a mask of wanted ones."""
     words = max(width // 4, 1)
     lines, alive = addresses.reshape(-1, lanes), active.reshape(-1, lanes)
     spread = (lines[:, :, None] >> 2) + np.arange(words)
@@ -148,7 +147,7 @@ def _spread(addresses: Ints, active: Bools, lanes: int, width: int) -> tuple[Int
 
 
 def whole(active: Bools | None, shape: tuple[int, ...]) -> Bools:
-    """A mask, None being all lanes."""
+    """The mask as an array; None means all lanes."""
     return np.ones(shape, np.bool_) if active is None else active
 
 
@@ -167,8 +166,7 @@ def summed(passes: Ints, active: Bools, width: int) -> SharedCost:
 def shared_load_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of one load from shared memory of each warp.
 
-    Neighbouring passes are one where the lanes of both agree in pairs and no bank has
-    two words to give.
+    Neighbouring passes are one if the lanes of both agree in pairs and no bank must give two words.
     """
     active = whole(active, addresses.shape)
     warps = len(addresses)
@@ -182,7 +180,7 @@ def shared_load_cost(addresses: Ints, active: Bools | None, width: int) -> Share
     merged = agree & (both <= 1)
     if width == 16:
         # Seen on an H200: idle lanes in the first half of the warp keep its passes apart,
-        # if more than one pass's worth of lanes is left.
+        # if more lanes are left than one pass has.
         lanes_on = live.sum(axis=1).reshape(-1, 2)
         apart = (lanes_on < 16) & (lanes_on > 8)
         apart[:, 1] = False
@@ -214,7 +212,7 @@ def matrix_cost(addresses: Ints, active: Bools | None, width: int = 16) -> Share
 def atomic_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of one atomic in shared memory: a bank serves its lanes one by one.
 
-    Lanes that share a word do not share the wavefront, as they do in a load.
+    Unlike in a load, lanes that share a word do not share the wavefront.
     """
     active = whole(active, addresses.shape)
     words, wanted = _spread(addresses, active, min(WARP, WARP * 4 // width), width)
@@ -225,8 +223,8 @@ def atomic_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost
 def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
     """The cost of an atomic that is a loop of a load and a compare-and-swap.
 
-    In each turn one lane of every bank succeeds, if no lane before it took its word.
-    A swap costs two wavefronts per pass. Halves are swapped with the word around them.
+    In each iteration one lane of every bank succeeds, if no earlier lane took its word.
+    A swap costs two wavefronts per pass. Halves are swapped together with their word.
     """
     addresses, width = addresses // 4 * 4 if width < 4 else addresses, max(width, 4)
     active = whole(active, addresses.shape).copy()
@@ -255,7 +253,7 @@ def spin_cost(addresses: Ints, active: Bools | None, width: int) -> SharedCost:
 
 
 def led(cost: Shared, *, all_there: bool) -> Shared:
-    """The cost of an atomic that one lane does for its warp, and passes on.
+    """The cost of an atomic that one lane does for its warp; it passes the result on.
 
     `all_there`: only if all lanes of the warp take part.
     """
@@ -280,7 +278,7 @@ def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
     """The cost of a local access: `offsets` within each thread's own memory.
 
     The hardware interleaves threads word by word, so that a warp that uses one offset
-    touches one line: word w of lane l lies at (w * 32 + l) * 4.
+    touches one line: word w of lane l is at (w * 32 + l) * 4.
     """
     words = max(width // 4, 1)
     lane = np.arange(WARP, dtype=np.int64) * 4
@@ -290,26 +288,26 @@ def local_cost(offsets: Ints, active: Bools | None, width: int) -> GlobalCost:
     return GlobalCost(costs[0].requests, *sums)
 
 
-# --- What a warp's ``cp.async`` costs, with and without the first-level cache. Pure functions ---
-# Two ways lead from global to shared memory. Through the first-level cache, lanes share the
-# banks that they read and those that they write. Past it (``.cg``), what the second
-# level sends goes straight to shared memory, a sector of 32 bytes at a time into a sector of
-# the target, its halves exchanged or not:
+# --- The cost of a warp's ``cp.async``, with and without the first-level cache. Pure functions ---
+# There are two paths from global to shared memory. Through the first-level cache, lanes share the
+# banks that they read and those that they write. Past it (``.cg``), the second level sends data
+# directly to shared memory: one 32-byte sector at a time into a sector of the target, its halves
+# exchanged or not:
 #
-# * A sector is fetched for each sector of the target that its bytes go to, and again if
-#   they go there both ways.
-# * One wavefront carries bytes from one line of 128 bytes to one line. What it carries has in
-#   common whether halves are exchanged, whether the sectors of a pair of sectors are, and
-#   which halves of a sector are moved at all (the first, the second, both). Lanes that want
-#   the same 16 bytes in the same line take turns, the highest lane first.
+# * A sector is fetched for each target sector that receives its bytes, and again if it receives
+# them in both orders.
+# * One wavefront carries bytes from one line of 128 bytes to one line. All its bytes agree in
+# whether halves are exchanged, whether the sectors of a pair are, and which halves of a sector are
+# moved (the first, the second, both). Lanes that want the same 16 bytes in the same line take
+# turns, the highest lane first.
 #
-# Zeros are written the first way: a request of which some lanes get zeros costs both. So does
-# every request whose number of bytes is known to no one but the register it is in.
+# Zeros are written by the first path: a request in which some lanes get zeros costs both. So does
+# every request whose number of bytes is known only from a register.
 #
-# Found by the counters of an H200. docs/emulator-rules.md says on which recordings, and on which
-# others this was checked.
+# Derived from counters of an H200. docs/emulator-rules.md lists the recordings used for this, and
+# the others used to check it.
 
-#: Bytes a lane of a copy that bypasses the first-level cache; it has no other size.
+#: Bytes per lane of a copy that bypasses the first-level cache; no other size exists.
 UNIT = 16
 
 
@@ -326,9 +324,9 @@ def copy_cost(
 ) -> SharedCost:
     """The cost for shared memory of one ``cp.async`` through the first-level cache.
 
-    Two lanes of a pass are in each other's way if they read from one bank of the cache or
-    write to one bank of shared memory, be it the same word or not. A pass costs as many
-    wavefronts as the lane that is in the way of most, itself counted.
+    Two lanes of a pass conflict if they read from one bank of the cache or write to one bank of
+    shared memory, even the same word. A pass costs as many wavefronts as the largest number of
+    lanes that conflict with one lane, plus that lane.
     """
     writing = whole(writing, target.shape)
     reading = whole(reading, source.shape) & writing
@@ -346,8 +344,8 @@ def bypass_cost(
 ) -> BypassCost:
     """The cost of one ``cp.async`` past the first-level cache.
 
-    Lanes that write and do not read write zeros. `sized`: the number of bytes to read is in a
-    register, and could be any.
+    Lanes that write without reading write zeros. `sized`: the number of bytes to read is in a
+    register, so it is unknown.
     """
     writing = whole(writing, target.shape)
     reading = whole(reading, source.shape) & writing
@@ -403,7 +401,7 @@ def _groups(*keys: Ints) -> Ints:
 
 
 def _earlier(groups: Ints) -> Ints:
-    """For each item, how many before it are in its group."""
+    """For each item, the number of earlier ones in its group."""
     order, before = turns(groups)
     out = np.empty_like(order)
     out[order] = before

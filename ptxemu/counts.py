@@ -32,7 +32,7 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 @dataclass(slots=True)
 class Executed:
-    """One PTX instruction with what it did. `warps` and `threads`: how often it ran."""
+    """One PTX instruction with its counts. `warps` and `threads`: how often it ran."""
 
     instr: Instr
     block: int
@@ -47,7 +47,7 @@ class Executed:
 
     @property
     def kind(self) -> str:
-        """The class that it counts to in a mix: memory, float32, integer, tensor, for example."""
+        """Its class in an instruction mix: memory, float32, integer, tensor, for example."""
         instr = self.instr
         if instr.op == "wmma":
             return "tensor" if instr.parts[1] == "mma" else "memory"
@@ -57,14 +57,14 @@ class Executed:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions, of integers on tensor cores too."""
+        """Multiplications and additions, including those of integers on tensor cores."""
         instr = self.instr
         if self.kind == "tensor":
             shape = next((found for p in instr.parts if (found := _SHAPE.match(p))), None)
             if shape is None:
                 return 0
             m, n, k = (int(size) for size in shape.groups())
-            # A product of a warpgroup is one of four warps.
+            # A warpgroup's product is executed by four warps.
             return 2 * m * n * k * self.warps // (4 if instr.op == "wgmma" else 1)
         kind = instr.parts[-1]
         if kind not in ("f32", "f64", *_HALF):
@@ -75,8 +75,8 @@ class Executed:
     def copied(self) -> bool:
         """True if it moved data of global memory that no count of sectors includes.
 
-        Like ncu, these counts have neither sectors nor wavefronts of bulk copies, nor of loads and
-        stores of another block's shared memory. The sectors of a texture fetch are unknown.
+        Like ncu's, these counts include neither sectors nor wavefronts of bulk copies, or of loads
+        and stores of another block's shared memory. The sectors of a texture fetch are unknown.
         """
         parts = self.instr.parts
         if self.instr.op == "tex":
@@ -87,10 +87,10 @@ class Executed:
 
 @dataclass(slots=True)
 class Counts:
-    """The counters of one launch, scaled to the whole grid where only a sample ran.
+    """The counters of one launch, scaled to the whole grid if only a sample ran.
 
-    `error` is then the relative standard error of the sums of `ERRORS`, from how much
-    the batches of each stratum differ.
+    `error` is then the relative standard error of the sums of `ERRORS`, from the differences
+    between the batches of each stratum.
     """
 
     launch: KernelLaunch
@@ -100,13 +100,13 @@ class Counts:
     blocks_run: int = 0
     error: dict[str, float] = field(default_factory=dict)
     margins: dict[int, list[float]] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # what runs on a chip, and is likely not meant so
-    doubts: tuple[str, ...] = ()  # where a chip may give any value, which matters where it is used
-    faults: tuple[Fault, ...] = ()  # what it did wrong, and went on
-    printed: str = ""  # what it has printed, where somebody takes that
+    warnings: tuple[str, ...] = ()  # operations that run on a chip, but are likely mistakes
+    doubts: tuple[str, ...] = ()  # results that may differ on a chip, if used
+    faults: tuple[Fault, ...] = ()  # faults after which it continued
+    printed: str = ""  # its printed output, if it is collected
 
     def margin(self, site: CodeSite, name: str) -> float:
-        """The standard error of one counter of one instruction; 0 where all blocks ran."""
+        """The standard error of one counter of one instruction; 0 if all blocks ran."""
         found = self.margins.get(id(site))
         return found[CodeSite.COUNTS.index(name)] if found else 0.0
 

@@ -1,4 +1,4 @@
-"""Errors of a kernel, of a launch, of PTX, and of limits of the emulator.
+"""Errors in a kernel, a launch or PTX, and errors from limits of the emulator.
 
 The message says what happened and where (file, line, block, thread); `hint` says what to do next.
 """
@@ -14,7 +14,7 @@ class EmulatorError(Exception):
 
     Args:
         message: What happened and where, one sentence or a short block of lines.
-        hint: What to do next. Empty only where nothing can be done.
+        hint: What to do next. Empty only if nothing can be done.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -33,14 +33,14 @@ Kind = Literal[
 _SURVIVED = ("race", "uninitialized", "barrier", "async-copy")
 
 
-class Fault(EmulatorError):  # noqa: N818  # what CUDA calls it
+class Fault(EmulatorError):  # noqa: N818  # CUDA's name for it
     """A fault of the kernel: out of bounds, a race, an endless wait, a trap.
 
     Attributes:
         kind: The kind of fault.
-        place: Path and line of the innermost line that is not a toolkit's; None: not known.
-        line: Line of the PTX; 0: it is of no instruction.
-        others: What the kernel did wrong before and survived.
+        place: Path and line of the innermost line that is not a toolkit's; None: unknown.
+        line: Line of the PTX; 0: it belongs to no instruction.
+        others: Earlier faults that the kernel survived.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Unset(Fault):
 
 
 class Unsupported(EmulatorError):  # noqa: N818
-    """The kernel needs what the emulator does not have: an instruction, a special register."""
+    """The kernel needs an instruction or a special register that the emulator lacks."""
 
 
 class ResourceError(EmulatorError):
@@ -74,7 +74,7 @@ class LaunchError(EmulatorError):
 
 
 class PtxError(EmulatorError):
-    """The PTX is not as a compiler writes it, or has no such kernel."""
+    """The PTX is not in the form that a compiler writes, or has no such kernel."""
 
 
 #: Exceptions that damaged PTX causes in the code that reads it.

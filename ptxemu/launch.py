@@ -1,4 +1,4 @@
-"""One launch: place the arguments, compile the kernel, run all blocks (or a sample)."""
+"""Make one launch: place the arguments, compile the kernel, run all blocks (or a sample)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ BATCH_LANES = 16_384
 _CLUSTER_LIMIT = 16
 _MOST_BLOCKS = 1 << 24
 _ENVIRONMENT = 32
-_MOST_COMPILED = 64  # kernels that a memory of many launches keeps
-#: Of a thread's local memory, at most (CUDA's "Technical Specifications per Compute Capability").
+_MOST_COMPILED = 64  # the most kernels kept with a memory of many launches
+#: Most bytes of a thread's local memory (CUDA's "Technical Specifications per Compute Capability").
 _LOCAL_BYTES = 512 << 10
 
 
@@ -50,7 +50,7 @@ _LOCAL_BYTES = 512 << 10
 class TensorArgument:
     """A kernel argument: the tensor map of an array, for a ``__grid_constant__`` parameter.
 
-    `of` is the array, or the name of one that lies in memory.
+    `of` is the array, or the name of one in memory.
     """
 
     of: str | Array
@@ -61,7 +61,7 @@ class TensorArgument:
 class TextureArgument:
     """A kernel argument: a texture over an array, for a ``cudaTextureObject_t`` parameter.
 
-    `of` is the array, or the name of one that lies in memory.
+    `of` is the array, or the name of one in memory.
     """
 
     of: str | Array
@@ -70,7 +70,7 @@ class TextureArgument:
 
 #: The value of a parameter: the address of a named array, or bytes of a number or struct.
 Argument = str | bytes | TensorArgument | TextureArgument
-#: Of the textures of a launch: that of argument n is so many steps behind the first.
+#: Textures of a launch: the handle of argument n is n of these steps after the first.
 _TEXTURES, _TEXTURE_STEP = 0x7B00_0000_0000, 16
 
 
@@ -78,8 +78,8 @@ _TEXTURES, _TEXTURE_STEP = 0x7B00_0000_0000, 16
 class KernelLaunch:
     """A kernel with its launch configuration.
 
-    `resident`: blocks that the chip holds at once; 0: any number. `cooperative`: they must
-    all be there at once. `textures`: by their handles, with the addresses of their texels.
+    `resident`: blocks that the chip holds at once; 0: any number. `cooperative`: all must be
+    resident at once. `textures`: by their handles, with the addresses of their texels.
     """
 
     kernel: str
@@ -159,7 +159,7 @@ def _check(launch: KernelLaunch, function: Function) -> None:
 
 
 def _pack(params: list[Variable], launch: KernelLaunch, arena: GlobalMemory) -> bytes:
-    """The kernel's arguments, each at its parameter's place."""
+    """Pack the kernel's arguments, each at its parameter's place."""
     if len(params) != len(launch.args):
         raise LaunchError(
             f"kernel {launch.kernel} takes {len(params)} arguments, not {len(launch.args)}",
@@ -226,7 +226,7 @@ def prepare(
     check: bool = False,
     origins: Origins | None = None,
 ) -> CompiledKernel:
-    """Compile a kernel for one launch over an arena; `origins` record every value's lines.
+    """Compile a kernel for one launch on an arena; `origins` record every value's lines.
 
     Raises:
         PtxError: there is no such kernel, or it is not valid PTX.
@@ -279,7 +279,7 @@ def _placement(
 
 
 def _named(variable: Variable, start: int, module: Ptx, launch: KernelLaunch) -> Named:
-    """A variable of shared memory, with its type where the source's declaration is of this size."""
+    """A shared-memory variable, with its type if the source's declaration has this size."""
     name, size = _plain(variable.name), variable.size or launch.dynamic_shared
     width, shape = module.shapes.get(name, (0, (0,)))
     if variable.size and width * math.prod(shape) != size:
@@ -288,7 +288,7 @@ def _named(variable: Variable, start: int, module: Ptx, launch: KernelLaunch) ->
 
 
 def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
-    """``%envreg``: where the driver tells a cooperative launch of its workspace, else zeros."""
+    """``%envreg``: the address of a cooperative launch's workspace, otherwise zeros."""
     out = {f"envreg{number}": 0 for number in range(_ENVIRONMENT)}
     if launch.cooperative:
         address = arena.address(WORKSPACE)
@@ -301,22 +301,22 @@ def _environment(launch: KernelLaunch, arena: GlobalMemory) -> dict[str, int]:
 class _Prepared(NamedTuple):
     """The parts of a kernel that do not depend on the launch."""
 
-    flat: FlatKernel  # it without calls
+    flat: FlatKernel  # the kernel without calls
     graph: ControlFlow  # its control flow
-    #: Its variables in shared memory, those of a size of their own first.
+    #: Its shared-memory variables, those with a size first.
     shared: tuple[Variable, ...]
     places: dict[str, tuple[str, int]]  # variable -> (space, address) in shared and local memory
-    dynamic: int  # where dynamic shared memory begins
+    dynamic: int  # start of dynamic shared memory
     local_bytes: int  # local memory of a thread
     widths: dict[int, int]  # ``id(instruction)`` -> bytes of a thread that its load or store moves
 
 
 def _prepared(module: Ptx, name: str) -> _Prepared:
-    """The same for all launches of a kernel.
+    """The parts that are the same for all launches of a kernel.
 
     Raises:
         PtxError: it is damaged.
-        Unsupported: it calls what is not there.
+        Unsupported: it calls a function that does not exist.
     """
     if name not in module.prepared:
         with _sensible(name):
@@ -327,7 +327,7 @@ def _prepared(module: Ptx, name: str) -> _Prepared:
 
 @contextmanager
 def _sensible(name: str) -> Iterator[None]:
-    """Let PTX that trips what reads it be an error of the PTX."""
+    """Turn exceptions that damaged PTX causes in its readers into a PtxError."""
     try:
         yield
     except DAMAGE as error:
@@ -358,7 +358,7 @@ def _prepare(module: Ptx, name: str) -> _Prepared:
 
 
 def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:
-    """Widths of loads and stores as ptxas made them; unknown ones are left out."""
+    """Widths of loads and stores in ptxas's code; unknown ones are left out."""
     out = {}
     every = [instr for _, instr in walk(graph.blocks) if instr.op in ("ld", "st")]
     accesses = [instr for instr in every if space_of(instr) not in ("param", "const")]
@@ -370,7 +370,7 @@ def _widths(graph: ControlFlow, assembled: Assembled) -> dict[int, int]:
 
 
 def _has(one: Instr, other: Instr, assembled: Assembled) -> bool:
-    """Has an access the machine instruction of another one of its form, beside its own?"""
+    """Test whether an access's machine instruction also covers another one of its form."""
     here, there = (
         next((each for each in instr.operands if isinstance(each, Addr)), Addr(None))
         for instr in (one, other)
@@ -381,7 +381,7 @@ def _has(one: Instr, other: Instr, assembled: Assembled) -> bool:
 
 
 def _used(flat: FlatKernel) -> set[str]:
-    """Names of the variables that a kernel's operands are or have for a base."""
+    """Names of the variables that a kernel's operands are or use as a base."""
     operands = [each for item in flat.body if isinstance(item, Instr) for each in item.operands]
     pieces = (piece for operand in operands for piece in atoms(operand))
     bases = (piece.base if isinstance(piece, Addr) else piece for piece in pieces)

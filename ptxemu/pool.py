@@ -1,7 +1,7 @@
-"""Deal work to forked processes; any of them may be killed at any moment.
+"""Distribute work to forked processes; any of them may be killed at any moment.
 
-Each process has a pipe of its own to the parent, and there is no queue that they share: a
-process that ends while it writes its answer holds no lock that another one waits for.
+Each process has its own pipe to the parent, and they share no queue: a process that ends while it
+writes its answer holds no lock that another one waits for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 def workers_here() -> int:
-    """Processes to use: the cores this process may run on, where forking exists."""
+    """Processes to use: the cores on which this process may run, if forking exists."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -38,7 +38,7 @@ def workers_here() -> int:
 def room() -> float:
     """Bytes that this process may still take: by its limits (``ulimit -d``, ``-v``), else all.
 
-    What nothing limits is limited by the machine.
+    Without a limit, the machine's memory is the limit.
     """
     if sys.platform != "linux":
         return math.inf
@@ -53,7 +53,7 @@ def room() -> float:
 
 
 def _take_share(processes: int) -> None:
-    """Let this process take its part of what all that were forked together may take."""
+    """Let this process take its share of the memory of all that were forked together."""
     if sys.platform == "linux":
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if soft != resource.RLIM_INFINITY:
@@ -68,7 +68,7 @@ def deal(work: Callable[[Item], Answer], items: Sequence[Item], processes: int) 
 
     Raises:
         ResourceError: a process was killed.
-        Exception: what `work` raised, for the first item in their order of which it did.
+        Exception: the one that `work` raised for the first such item in their order.
     """
     context = multiprocessing.get_context("fork")
     crew: list[_Hand[Answer]] = []
@@ -114,7 +114,7 @@ class _Hand(NamedTuple, Generic[Answer]):
     pipe: Connection
 
     def tell(self, place: int) -> None:
-        """Give it the item at `place`; that it is gone is heard when it is asked."""
+        """Give it the item at `place`; if it is gone, `hear` reports that."""
         with contextlib.suppress(OSError):
             self.pipe.send(place)
 
@@ -142,7 +142,7 @@ def _collect(crew: Sequence[_Hand[Answer]], count: int) -> list[Answer]:
             hand = idle.pop()
             hand.tell(dealt)
             doing[hand.pipe], dealt = dealt, dealt + 1
-        # Items after a failure cannot be the first to fail, and are not waited for.
+        # Items after a failure cannot be the first to fail; there is no wait for them.
         if all(place > end for place in doing.values()):
             break
         for ready in wait(list(doing)):
@@ -172,7 +172,7 @@ def _serve(
     items: Sequence[Item],
     processes: int,
 ) -> None:
-    """The life of a process: it ends with the parent, whose ends of pipes it does not keep."""
+    """Run a process: it ends with the parent, whose pipe ends it closes."""
     _take_share(processes)
     for other in inherited:
         other.close()
@@ -194,7 +194,7 @@ def _replied(
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Processes forked here never see Ctrl-C: it is the parent's to answer, which ends them."""
+    """Processes forked here ignore Ctrl-C: the parent handles it, and ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

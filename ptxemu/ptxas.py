@@ -1,13 +1,13 @@
 """Effects of ptxas on a kernel: the loops that it cut, and the instructions that are issued.
 
-In come a compiled kernel, its machine code (`sass`) and how often its PTX ran. No result of a
-kernel depends on it: `issued` and `in_pieces` are its doors.
+Input: a compiled kernel, its machine code (`sass`) and its PTX's executions. No result of a kernel
+depends on it: `issued` and `in_pieces` are its interface.
 
-ptxas moves, copies, joins and removes instructions. But it makes those with an effect once each
-time, and each instruction names its line of PTX. So the block that has a line's access ran as often
-as the line. If several blocks have it, as in an unrolled loop, the sum of their executions is the
-line's. The rest follows from the control flow of the machine code: from blocks that run equally
-often, and from the remainder that the blocks around a block leave for it.
+ptxas moves, copies, joins and removes instructions. But those with an effect run exactly as often
+as their PTX, and each instruction names its line of PTX. So the block that has a line's access ran
+as often as the line. If several blocks have it, as in an unrolled loop, the sum of their executions
+is the line's. The rest follows from the control flow of the machine code: from blocks that run
+equally often, and from the executions that neighbouring blocks leave for a block.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ptxemu.sass import (
 )
 from ptxemu.state.context import CodeSite
 
-# --- How often the PTX of a launch ran, by lines of PTX, as the machine's counts follow from it ---
+# --- The executions of a launch's PTX, by line of PTX, from which machine counts follow ---------
 
 
 class Ran(Protocol):
@@ -68,15 +68,15 @@ class Ran(Protocol):
 class PtxRuns:
     """Counts of each line of PTX, summed over the inlined copies of a function."""
 
-    warps: Counter[int]  # how often warps ran it
+    warps: Counter[int]  # executions by warps
     depth: dict[int, int]  # loops around it
-    block: dict[int, int]  # a block that it stands in
+    block: dict[int, int]  # a block that contains it
     op: dict[int, str]  # its opcode
-    calls: Counter[int]  # warps that call a routine of ptxas's
-    called: dict[int, Instr]  # the instruction that does
-    turns: Counter[int]  # turns of the loop that it is on the machine, over warps or lanes
-    parted: Counter[int]  # warps of which it is a branch that parts them
-    entries: Counter[int]  # head of a loop -> warps that came to it from outside
+    calls: Counter[int]  # warps that call one of ptxas's routines
+    called: dict[int, Instr]  # the calling instruction
+    turns: Counter[int]  # iterations of its machine loop, over warps or lanes
+    parted: Counter[int]  # warps that diverge at it, if it is a branch
+    entries: Counter[int]  # head of a loop -> warps that entered it from outside
     loops: dict[int, list[int]]  # block -> the heads of the loops around it, the outermost first
 
 
@@ -120,11 +120,11 @@ def ptx_runs(graph: ControlFlow, rows: Iterable[Ran]) -> PtxRuns:
 
 
 def _by_lane(instr: Instr) -> bool:
-    """Bulk copies take uniform operands: where lanes may differ, a loop goes lane by lane."""
+    """Bulk copies take uniform operands: if lanes may differ, a loop runs lane by lane."""
     return instr.op == "cp" and "bulk" in instr.parts
 
 
-# --- The basic blocks of machine code, and which of them run as often as each other ---
+# --- The basic blocks of machine code, and those that run equally often ----------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +133,19 @@ class MachineBlocks:
 
     code: Sequence[MachineInstr]  # all instructions of the function
     spans: list[range]  # numbers of each block's instructions
-    #: Those that are reached from the start, in reverse postorder; what only calls or lanes that
-    #: have parted come to is not among them.
+    #: The blocks reached from the start, in reverse postorder; without those that only calls or
+    #: diverged lanes reach.
     order: list[int]
     before: list[list[int]]  # block -> the blocks that lead to it
     after: list[tuple[int, ...]]  # block -> those that it leads to
     loops: list[frozenset[int]]  # block -> the heads of the loops around it
-    #: Block -> those (`holds`) that every way to it goes through, itself included.
+    #: Block -> those (`holds`) on every path to it, itself included.
     over: dict[int, int]
-    #: Block -> those (`holds`) that every way from it goes through, itself included.
+    #: Block -> those (`holds`) on every path from it, itself included.
     under: dict[int, int]
 
     def alike(self, one: int, two: int) -> bool:
-        """Does whatever runs one of two blocks run the other as well, and as often?"""
+        """Test whether two blocks always run together and equally often."""
         return self.loops[one] == self.loops[two] and (
             (holds(self.over[two], one) and holds(self.under[one], two))
             or (holds(self.over[one], two) and holds(self.under[two], one))
@@ -153,7 +153,7 @@ class MachineBlocks:
 
 
 def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
-    """The control flow of a function, with those that it calls, where these are PTX as well."""
+    """The control flow of a function, with those of its callees that are PTX as well."""
     routines: defaultdict[int, list[int]] = defaultdict(list)
     for number, each in enumerate(code):
         if calls_ptx(code, number):
@@ -166,15 +166,15 @@ def machine_blocks(code: Sequence[MachineInstr]) -> MachineBlocks:
         if each.ends:
             starts.add(number + 1)
         elif each.opcode == BSYNC:
-            starts.add(number)  # where parts of a warp come together
+            starts.add(number)  # where parts of a warp reconverge
     firsts = sorted(start for start in starts if 0 <= start < len(code))
     spans = [range(a, b) for a, b in zip(firsts, [*firsts[1:], len(code)], strict=True)]
     index = {span.start: number for number, span in enumerate(spans)}
-    end = len(spans)  # where the kernel ends, a block of its own
+    end = len(spans)  # the kernel's end, a separate block
 
     def targets(number: int) -> tuple[int, ...]:
         at = spans[number].stop - 1
-        if at in calls:  # of a routine that is followed, from which it comes back behind the calls
+        if at in calls:  # in a routine that is followed: it returns to the places after the calls
             return (index[code[at].target],)
         entry = max((each for each in routines if each <= at), default=None)
         if code[at].opcode == RET and entry is not None:
@@ -211,9 +211,9 @@ def _targets(
     return tuple(dict.fromkeys(goals))
 
 
-#: Rounds in which counts are shared out among blocks that hold the same lines.
+#: Rounds in which counts are divided among blocks that contain the same lines.
 _ROUNDS = 300
-#: Passes of flow from the blocks that are known.
+#: Passes of flow from the known blocks.
 _PASSES = 3
 
 
@@ -221,11 +221,11 @@ _PASSES = 3
 class _Evidence:
     """Evidence of a block's instructions."""
 
-    #: Line of PTX -> how many times the block makes it, of lines that show it.
+    #: Line of PTX -> how many times the block contains it, for lines that are evidence.
     held: Mapping[int, float]
-    #: Count -> instructions whose line ran so often, of those that are no deeper in loops.
+    #: Count -> instructions whose line ran this often, if it is no deeper in loops.
     near: Mapping[int, int]
-    closing: int | None  # how often the line of its branch or end ran; None: it says nothing
+    closing: int | None  # executions of the line of its branch or end; None: no evidence
 
 
 def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
@@ -248,7 +248,7 @@ def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
         if said.closing is not None:
             known[number] = float(said.closing)
         elif said.near:
-            # Instructions moved here from a rarer place count too little: in a draw, take the most.
+            # Instructions moved here from a rarer place count too little: if tied, take the most.
             known[number] = float(max(said.near, key=lambda count: (said.near[count], count)))
     for _ in range(_PASSES):
         _spread(blocks, known)
@@ -257,7 +257,7 @@ def block_counts(blocks: MachineBlocks, runs: PtxRuns) -> list[float]:
 
 
 def _of_one_line(blocks: MachineBlocks, runs: PtxRuns, number: int) -> float | None:
-    """The count of a block that a routine, or an instruction that is a loop, is made of."""
+    """The count of a block within a routine, or within an instruction that is a loop."""
     code = [blocks.code[at] for at in blocks.spans[number]]
     called = [
         blocks.code[at].ptx_line
@@ -274,7 +274,7 @@ def _of_one_line(blocks: MachineBlocks, runs: PtxRuns, number: int) -> float | N
 
 
 def _pieces(blocks: MachineBlocks, runs: PtxRuns) -> dict[tuple[int, int], int]:
-    """(Line, opcode) of a `wmma` -> how many such instructions it becomes."""
+    """(Line, opcode) of a `wmma` -> the number of such instructions that it becomes."""
     found: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for number in blocks.order:
         for at in blocks.spans[number]:
@@ -288,8 +288,8 @@ def _evidence(
     blocks: MachineBlocks, runs: PtxRuns, number: int, pieces: Mapping[tuple[int, int], int]
 ) -> _Evidence:
     depth = len(blocks.loops[number])
-    # By how sure they are, and whether the line is as deep in loops as the block, or deeper: what
-    # is deeper was taken out of its loop, unless the block holds nothing else.
+    # Ordered by certainty, and by whether the line is as deep in loops as the block, or deeper: a
+    # deeper one was moved out of its loop, unless the block has nothing else.
     held: dict[tuple[Sign, bool], defaultdict[int, float]]
     held = defaultdict(lambda: defaultdict(float))
     near: Counter[int] = Counter()
@@ -301,12 +301,12 @@ def _evidence(
             continue
         deeper = runs.depth[line] > depth
         if each.opcode in (BRA, EXIT):
-            # An end that nothing decides on may be one of many copies of it.
+            # An unconditional end may be one of many copies of it.
             if not deeper and (each.guarded if each.opcode == EXIT else runs.op[line] == "bra"):
                 closing = runs.warps[line]
             continue
         if each.guarded:
-            continue  # issued by warps that do not need it as well
+            continue  # also issued by warps that do not need it
         if not deeper:
             near[runs.warps[line]] += 1
         sign = each.sign(runs.op[line])
@@ -322,12 +322,12 @@ def _evidence(
 
 
 def _told(lines: Mapping[int, float]) -> Mapping[int, float]:
-    """Arithmetic that is there several times is a copy only if more than one line is."""
+    """Repeated arithmetic is a copy only if more than one line is repeated."""
     return dict.fromkeys(lines, 1.0) if len(lines) == 1 else lines
 
 
 def _families(evidence: Mapping[int, _Evidence]) -> list[list[int]]:
-    """Blocks that hold the same lines, directly or by way of each other."""
+    """Blocks that contain the same lines, directly or through other blocks."""
     holders: defaultdict[int, list[int]] = defaultdict(list)
     for number, said in evidence.items():
         for line in said.held:
@@ -357,7 +357,7 @@ def _shared_out(
     ran = np.array([runs.warps[line] for line in lines], float)
     counts = np.full(len(family), max(ran.max(), 1.0))
     total = makes.sum(axis=0)
-    for _ in range(_ROUNDS):  # towards the counts under which every line ran as often as it did
+    for _ in range(_ROUNDS):  # towards the counts that give every line its number of executions
         counts = counts * (makes.T @ (ran / np.maximum(makes @ counts, 1e-9))) / total
     return dict(zip(family, counts.tolist(), strict=True))
 
@@ -365,9 +365,9 @@ def _shared_out(
 def _unrolled(
     blocks: MachineBlocks, runs: PtxRuns, held: Mapping[int, Mapping[int, float]]
 ) -> dict[int, float] | None:
-    """Counts of the pieces of an unrolled loop: as many turns as there are, in the largest first.
+    """Counts of an unrolled loop's pieces: all iterations, as many as possible in the largest.
 
-    None where these are no such pieces.
+    None if these are not such pieces.
     """
     turns = {number: round(median(lines.values())) for number, lines in held.items()}
     lines = {line for each in held.values() for line in each}
@@ -396,7 +396,7 @@ def _unrolled(
 
 
 def _spread(blocks: MachineBlocks, known: dict[int, float]) -> None:
-    """Give what is known to blocks that run as often, from the nearest."""
+    """Give known counts to blocks that run equally often, from the nearest."""
     told = sorted(known)
     for number in blocks.order:
         if number not in known:
@@ -406,7 +406,7 @@ def _spread(blocks: MachineBlocks, known: dict[int, float]) -> None:
 
 
 def _flow(blocks: MachineBlocks, known: dict[int, float]) -> None:
-    """Derive blocks all of whose predecessors are known, or that lead into a loop."""
+    """Derive the counts of blocks whose predecessors are all known, or that lead into a loop."""
     for number in blocks.order:
         if number in known:
             continue
@@ -419,7 +419,7 @@ def _flow(blocks: MachineBlocks, known: dict[int, float]) -> None:
 
 
 def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: int) -> float:
-    """The times that flow leaves block `start` for its successor `goal`."""
+    """How often flow leaves block `start` for its successor `goal`."""
     others: Iterable[int] = [each for each in blocks.after[start] if each != goal]
     if not others:
         return known[start]
@@ -430,12 +430,11 @@ def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: i
 
 # --- The machine instructions that a launch issues, row of PTX by row ---
 
-#: Instructions of the routine for rare quotients: zeros on an H200, whose way through it is the
-#: commonest.
+#: Instructions of the routine for rare quotients: for zeros on an H200, its most common path.
 _ROUTINE = 34.0
-#: Largest share of a count that may be missing before it is unknown.
+#: Largest share of a count that may be missing before the count is unknown.
 _LEFT_OUT = 0.05
-#: Opcodes of accesses to memory that ptxas may move registers to and from: LDL, LDS, STL, STS.
+#: Opcodes of accesses to memory through which ptxas may move registers: LDL, LDS, STL, STS.
 _KEEPS = {
     0x183: ("local", False), 0x184: ("shared", False),
     0x187: ("local", True), 0x188: ("shared", True),
@@ -444,11 +443,11 @@ _KEEPS = {
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Calls of a routine whose instructions are not counted, since its ways differ in length."""
+    """Calls of a routine whose instructions are not counted, since its paths differ in length."""
 
-    instr: Instr  # the instruction of PTX that calls
+    instr: Instr  # the calling instruction in PTX
     calls: int  # warps that called
-    most: float  # warp instructions of them at most; infinite where its code is not in the cubin
+    most: float  # their most warp instructions; infinite if its code is not in the cubin
 
     @property
     def routine(self) -> str:
@@ -457,12 +456,12 @@ class LeftOut:
 
 
 class OwnAccess(NamedTuple):
-    """An access of local memory, or one of shared memory that no access of PTX became."""
+    """An access to local memory, or one to shared memory that is not from an access in PTX."""
 
     space: str  # ``local`` or ``shared``
     store: bool
     width: int  # bytes of a thread
-    added: bool  # whether ptxas added it, as where it spills registers
+    added: bool  # whether ptxas added it, as for a register spill
     warps: float
 
 
@@ -473,7 +472,7 @@ class MachineCode:
     Attributes:
         issued: Warp instructions of each requested row, in order.
         left_out: Calls that are not included.
-        accesses: Those of them that move what PTX has in registers or in local memory.
+        accesses: Those that move data that PTX has in registers or in local memory.
     """
 
     issued: tuple[float, ...]
@@ -482,7 +481,7 @@ class MachineCode:
 
     @property
     def total(self) -> float:
-        """Warp instructions of the launch, without those that are left out."""
+        """Warp instructions of the launch, without those left out."""
         return math.fsum(self.issued)
 
     @property
@@ -494,9 +493,9 @@ class MachineCode:
 def issued(
     functions: Functions, kernel: str, graph: ControlFlow, rows: Iterable[Ran]
 ) -> MachineCode | None:
-    """The machine instructions of a launch; None where its kernel's code is not known.
+    """The machine instructions of a launch; None if its kernel's code is unknown.
 
-    `rows` are every instruction of PTX with what it did.
+    `rows` are all instructions of PTX with their counts.
     """
     if kernel not in functions:
         return None
@@ -524,8 +523,8 @@ def issued(
     shares: defaultdict[int, float] = defaultdict(float)
     for row in every:
         shares[row.instr.ptx_line] += row.warps
-    # Instructions without a row that ran (the stack pointer, descriptors, values made in advance)
-    # are counted at the first row that did.
+    # Instructions without an executed row (the stack pointer, descriptors, values made in advance)
+    # are counted at the first executed row.
     rest = math.fsum(count for line, count in lines.items() if not shares[line])
     first = next((number for number, row in enumerate(every) if row.warps), 0)
     out = [
@@ -548,20 +547,20 @@ def _called(functions: Functions, kernel: str, runs: PtxRuns) -> list[str]:
 
 
 def _of(code: Sequence[MachineInstr], runs: PtxRuns) -> Iterator[tuple[MachineInstr, float]]:
-    """Machine instructions with how often each was issued."""
+    """Machine instructions with the number of times each was issued."""
     blocks = machine_blocks(code)
     for span, count in zip(blocks.spans, block_counts(blocks, runs), strict=True):
         yield from ((code[at], count) for at in span)
     if any(each.opcode == BSYNC for each in code):
-        # Each part of a warp comes to the BSYNC where they meet.
+        # Each part of a warp reaches the BSYNC where they meet.
         parts = {each.ptx_line: each for each in code if each.opcode == BRA and each.guarded}
         yield from ((each, float(runs.parted[line])) for line, each in parts.items())
 
 
-# --- Loops that ptxas makes in pieces, and how lanes whose turns differ go through them ---
-# A loop of one block that counts by a literal towards something that stays is unrolled by four:
-# where the number of turns is only known to the launch, a loop of four turns comes first, then a
-# block of two, then the loop as it was. Which loops are, the machine code says.
+# --- Loops that ptxas makes in pieces, and lanes with different numbers of iterations ---
+# A loop of one block that counts by a literal towards a constant limit is unrolled by four: if the
+# number of iterations is known only at launch, a loop of four iterations is first, then a block of
+# two, then the original loop. The machine code shows which loops these are.
 
 _ADDS = ("add", "sub")
 #: Comparisons of a counter that grows, and of one that falls.
@@ -569,9 +568,9 @@ _UP, _DOWN = ("lt", "lo", "le", "ls", "ne"), ("gt", "hi", "ge", "hs", "ne")
 
 
 def in_pieces(compiled: CompiledKernel, code: Sequence[MachineInstr]) -> None:
-    """Note the loops that ptxas makes in pieces and whose lanes may differ in their turns.
+    """Note the loops that ptxas makes in pieces and whose lanes may differ in their iterations.
 
-    `code` is the kernel's machine code; empty where that is not known.
+    `code` is the kernel's machine code; empty if it is unknown.
     """
     ends = [each for each in compiled.codes if each.block.index in each.block.targets]
     if not code or not any(each.guard >= 0 for each in ends):
@@ -590,7 +589,7 @@ def in_pieces(compiled: CompiledKernel, code: Sequence[MachineInstr]) -> None:
 
 
 def _copies(code: Sequence[MachineInstr], ops: dict[int, str]) -> dict[int, Counter[int]]:
-    """Line of PTX -> how often each block of the machine code makes it, of lines with an effect."""
+    """Line of PTX, if it has an effect -> how often each block of the machine code contains it."""
     found: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for number, span in enumerate(machine_blocks(code).spans):
         for at in span:
@@ -601,7 +600,7 @@ def _copies(code: Sequence[MachineInstr], ops: dict[int, str]) -> dict[int, Coun
 
 
 def _is_cut(held: Sequence[Counter[int]]) -> bool:
-    """Are there copies in as many blocks as there are pieces, as many in each as it has turns?"""
+    """Test whether each piece has one block, with as many copies as the piece has iterations."""
     sizes = [sorted(each.values(), reverse=True) for each in held]
     return all(
         median(each[place] if place < len(each) else 0 for each in sizes) == piece
@@ -610,7 +609,7 @@ def _is_cut(held: Sequence[Counter[int]]) -> bool:
 
 
 def _test(block: BasicBlock) -> Instr | None:
-    """The comparison that decides on another turn, if it does nothing else."""
+    """The comparison that decides on another iteration, if it does nothing else."""
     guard = block.last.guard.name if block.last is not None and block.last.guard else ""
     found = [instr for instr in block.instrs if guard in instr.writes]
     return found[0] if len(found) == 1 and found[0].op == "setp" else None
@@ -627,7 +626,7 @@ def _counter(test: Instr, inside: Sequence[Instr]) -> Instr | None:
 
 
 def _steps(instr: Instr) -> bool:
-    """Does an instruction move a register on by a literal?"""
+    """Test whether an instruction advances a register by a literal."""
     names = instr.writes
     return (
         instr.op in _ADDS
@@ -638,7 +637,7 @@ def _steps(instr: Instr) -> bool:
 
 
 def _turns_of(compiled: CompiledKernel, index: int, test: Instr, step: Instr) -> LoopTrips | None:
-    """The count of the iterations of a loop of one block; None if it cannot be known."""
+    """The number of iterations of a one-block loop; None if it cannot be known."""
     code, ctx = compiled.codes[index], compiled.ctx
     block = code.block
     counter, limit = test.operands[1:3]
@@ -651,7 +650,7 @@ def _turns_of(compiled: CompiledKernel, index: int, test: Instr, step: Instr) ->
         or places.index(id(step)) > places.index(id(test))
     ):
         return None
-    # The jump back may be asked for by what the comparison denies: such a loop is left alone.
+    # The jump back may be taken when the comparison is false: such a loop is left alone.
     asked = next((part for part in test.parts if part in (*_UP, *_DOWN)), "")
     moved = _moved(step, int(kind[1:]))
     if code.negated or block.targets[0] != index or asked not in (_UP if moved > 0 else _DOWN):

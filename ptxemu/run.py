@@ -41,7 +41,7 @@ def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
     """Blocks to run for counters: corners and edges of the grid, and inner ones at random.
 
     The grid is cut into strata by whether a block lies at the first or last place of
-    each axis; every stratum gives at least two blocks (or all it has).
+    each axis; every stratum contributes at least two blocks (or all it has).
     """
     total = geometry.blocks
     if wanted >= total:
@@ -57,18 +57,18 @@ def sample(geometry: Geometry, wanted: int, seed: int = 0) -> Blocks:
 
 
 def strata(geometry: Geometry) -> NDArray[np.int64]:
-    """The stratum of each block: 0, 1, 2 for first, inner and last of each axis."""
+    """The stratum of each block: 0, 1, 2 for first, inner and last along each axis."""
     out = np.zeros(geometry.blocks, np.int64)
     places = np.unravel_index(np.arange(geometry.blocks), geometry.grid, order="F")
     for axis, (place, extent) in enumerate(zip(places, geometry.grid, strict=True)):
-        by = geometry.cluster[axis]  # blocks of a cluster are of one stratum
+        by = geometry.cluster[axis]  # blocks of a cluster are in one stratum
         out += np.select([place // by == 0, place // by == extent // by - 1], [0, 2], 1) * 3**axis
     return out
 
 
-#: Batches of each stratum of a sample, at least.
+#: The fewest batches for each stratum of a sample.
 _PIECES = 8
-#: Bytes of a batch's registers and local memory, at most, if a block needs no more.
+#: The most bytes of a batch's registers and local memory, unless one block needs more.
 _BATCH_BYTES = 1 << 30
 #: Counters for which a sample's error is stated.
 ERRORS = ("sectors", "wavefronts", "warps")
@@ -76,7 +76,7 @@ ERRORS = ("sectors", "wavefronts", "warps")
 
 @dataclass(slots=True)
 class _Portion:
-    """A batch of blocks of one stratum. `weight`: blocks of the grid that each represents."""
+    """A batch of blocks in one stratum. `weight`: blocks of the grid that each represents."""
 
     blocks: Blocks
     stratum: int = 0
@@ -95,7 +95,7 @@ def _portions(
         if not len(mine):
             continue
         weight = float(np.count_nonzero(groups == group)) / len(mine)
-        # Some batches at least, so that it can be seen how much blocks differ.
+        # Some batches at least, so that the differences between blocks can be seen.
         pieces = max(len(batches(geometry, mine, 1, lane_bytes)), min(_PIECES, len(mine)))
         out += [_Portion(part, int(group), weight) for part in _cut(geometry, mine, pieces)]
     return out
@@ -104,7 +104,7 @@ def _portions(
 def batches(geometry: Geometry, blocks: Blocks, workers: int, lane_bytes: int = 0) -> list[Blocks]:
     """Blocks in batches of about `BATCH_LANES` lanes, at least one for each worker.
 
-    `lane_bytes`: what a lane has in registers and local memory; where that is much, there are fewer
+    `lane_bytes`: a lane's bytes in registers and local memory; if these are many, there are fewer
     lanes.
     """
     lanes_at_once = min(BATCH_LANES, _BATCH_BYTES // max(lane_bytes, 1))
@@ -128,10 +128,10 @@ class _Tally(NamedTuple):
     codes: NDArray[np.int64]  # warps and lanes of each basic block, (blocks, 2)
     sites: NDArray[np.int64]  # `CodeSite.counts` of each instruction, (instructions, counters)
     warnings: frozenset[str]  # code that runs, but is likely a mistake
-    doubts: frozenset[str]  # places at which a chip may give any value
-    #: Faults that hold if reads of unwritten shared memory change the result.
+    doubts: frozenset[str]  # places where a chip may give any value
+    #: Faults that apply if reads of unwritten shared memory change the result.
     undefined: dict[int, Fault]
-    found: dict[tuple[Kind, int], Fault]  # faults after which the kernel went on
+    found: dict[tuple[Kind, int], Fault]  # faults after which the kernel continued
     printed: str  # the kernel's output, if the caller takes it
 
 
@@ -182,7 +182,7 @@ def _first_cause(compiled: CompiledKernel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _enough_memory(kernel: str) -> Iterator[None]:
-    """Raise ResourceError where the block of code runs out of memory."""
+    """Raise ResourceError if the block of code runs out of memory."""
     try:
         yield
     except MemoryError as error:
@@ -192,13 +192,12 @@ def _enough_memory(kernel: str) -> Iterator[None]:
         ) from None
 
 
-# --- Blocks that wait for other blocks: batches of them in flight, taking turns ---
-# A batch runs until all its threads have ended or rest in loops that only another block can
-# end. Then the others have their turn, and where that helps nobody, the next blocks of the
-# grid start, as many as a chip holds at once. Where that is no help either, no GPU would
-# come to an end.
+# --- Blocks that wait for other blocks: batches of them in flight take turns ------
+# A batch runs until all its threads have ended or rest in loops that only another block can end.
+# Then the others have their turn. If no batch makes progress, the next blocks of the grid start, as
+# many as a chip holds at once. If that does not help either, no GPU would reach an end.
 
-#: Lanes of a batch: fewer than where blocks do not wait, since a turn takes them all.
+#: Lanes of a batch: fewer than for blocks that do not wait, since a turn runs them all.
 _LANES = 4096
 
 
@@ -220,7 +219,7 @@ class _Batches:
             self.batches.append((batch, self.compiled.rt.suspend()))
 
     def turn(self) -> bool:
-        """Let every batch go on as far as it can; False if none could."""
+        """Run every batch as far as it can go; False if none made progress."""
         moved, left = False, []
         for batch, held in self.batches:
             self.compiled.rt.resume(held)
@@ -232,7 +231,7 @@ class _Batches:
         return moved
 
     def expire(self) -> bool:
-        """Let waits that may give up do so; False if all wait for other blocks."""
+        """Let waits give up that may; False if all wait for other blocks."""
         found = False
         for at, (batch, held) in enumerate(self.batches):
             if batch.suspended:
@@ -248,8 +247,8 @@ def run_interleaved(
 ) -> None:
     """Run blocks, which may wait for each other, in the order in which they start.
 
-    `resident`: as many are in flight at once, at most; 0: all. Raises Fault: what the kernel does
-    wrong; that its blocks wait for ever.
+    `resident`: the most blocks in flight at once; 0: all. Raises Fault: the kernel's fault, or that
+    its blocks wait for ever.
     """
     size = geometry.blocks_of_cluster
     each = max(1, _LANES // (geometry.warps * WARP * size)) * size
@@ -285,8 +284,8 @@ class Hosted(NamedTuple):
     """The services of a running program for its launch."""
 
     go_on: bool = False  # collect faults that a GPU survives (`Counts.faults`)
-    host: Callable[[], bool] | None = None  # called when threads wait and none can go on
-    show: Callable[[str], None] | None = None  # gets what the kernel prints
+    host: Callable[[], bool] | None = None  # called when threads wait and none can continue
+    show: Callable[[str], None] | None = None  # gets the kernel's output
 
 
 _ALONE = Hosted()
@@ -303,15 +302,15 @@ def run(
     origins: Origins | None = None,
     hosted: Hosted = _ALONE,
 ) -> Counts:
-    """Run one launch and count; options are those of `api.Options`, where more is said of them.
+    """Run one launch and count; the options are those of `api.Options`, which explains them.
 
-    With `check` a kernel that reads what nothing has written (shared memory, a register) is run
-    again with other values there, and is at fault if that changes a result. `blocks` are those
-    to run; None: all, as where blocks may wait for each other.
+    With `check` a kernel that reads unwritten data (shared memory, a register) is run again with
+    other values there, and is at fault if that changes a result. `blocks` are those to run; None:
+    all, as if blocks may wait for each other.
 
     Raises:
-        Fault: what the kernel does wrong.
-        ResourceError: what the emulator cannot do.
+        Fault: the kernel's fault.
+        ResourceError: the emulator's time or memory is exceeded.
         LaunchError: the launch does not fit the kernel.
     """
     once = partial(_run_once, module, launch, memory, blocks)
@@ -338,14 +337,14 @@ def run(
     return outcome
 
 
-#: Launches of a kernel in which it is looked whether what nothing has written matters.
+#: The most launches of a kernel that are checked for the effect of unwritten data.
 _LOOKS = 3
 
 
 def _matter(
     module: Ptx, kernel: str, undefined: dict[int, Fault], matters: Callable[[], bool]
 ) -> list[Fault]:
-    """Those reads of shared memory that change a result; each is judged once."""
+    """The reads of shared memory that change a result; each is judged once."""
     judged = module.judged.setdefault(kernel, {})
     if new := undefined.keys() - judged.keys():
         judged |= dict.fromkeys(new, matters())
@@ -359,7 +358,7 @@ def _run_strictly(
     kept: _Kept | None,
     workers: int | None,
 ) -> Counts:
-    """Run a launch to its end, or to the first thing that it does wrong."""
+    """Run a launch to its end, or to its first fault."""
     try:
         outcome, reads = once(compiled, workers)
         undefined = next(iter(reads.values()), None)
@@ -385,13 +384,13 @@ def _run_strictly(
         return outcome
     if any(site.instr.op == "printf" for site in compiled.sites) or _matters(once, again, kept):
         raise undefined
-    if not isinstance(undefined, Unset):  # which is the compiler's doing: it leaves bytes of words
+    if not isinstance(undefined, Unset):  # the compiler leaves bytes of words unwritten
         harmless = Fault(f"{undefined.message}; its value does not affect the result")
         outcome.warnings = (*outcome.warnings, harmless.message)
     return outcome
 
 
-#: Bytes of global memory up to which it is kept; of more, what nothing has written is a fault.
+#: Bytes of global memory up to which a copy is kept; beyond, any unwritten read is a fault.
 _MOST_KEPT = 1 << 28
 
 
@@ -414,7 +413,7 @@ class _Kept:
 
     @property
     def same(self) -> bool:
-        """Does it lie there now?"""
+        """Test whether memory is unchanged."""
         return all(np.array_equal(self.memory.bytes[at], data) for at, data, _ in self._parts)
 
 
@@ -453,13 +452,13 @@ def _run_once(
     compiled: CompiledKernel,
     workers: int | None,
 ) -> tuple[Counts, dict[int, Fault]]:
-    """Run a compiled launch; also faults that hold if reads of unwritten memory matter."""
+    """Run a compiled launch; also return faults that apply if reads of unwritten memory matter."""
     if not compiled.cut:
         in_pieces(compiled, module.assembled.functions.get(launch.kernel, ()))
         compiled.cut = True
     launch = clustered(module, launch)
     geometry = launch.geometry
-    # Blocks that wait for others need them all.
+    # Blocks that wait for others need all of them.
     whole = blocks is None or compiled.polls.others
     chosen = np.arange(geometry.blocks, dtype=np.int64) if whole else blocks
     assert chosen is not None
@@ -467,7 +466,7 @@ def _run_once(
     if len(chosen) < geometry.blocks:
         compiled.in_part()
     workers = workers_here() if workers is None else workers
-    # The order of blocks decides what atomics give: where verdicts hang on it, it is always one.
+    # The order of blocks decides the results of atomics: if verdicts depend on it, it is fixed.
     ledger = compiled.ledger
     ordered = compiled.allocates or (ledger is not None and ledger.atomics is not None)
     if compiled.rt.origins is not None or ordered:
@@ -508,7 +507,7 @@ def _gather(outcome: Counts, answers: list[_Tally], parts: list[_Portion]) -> No
     sites = sum(weight * each.sites for weight, each in zip(weights, answers, strict=True))
     ways = np.max([each.sites[:, -1] for each in answers], axis=0).tolist()
     counted = [
-        site.counting([*totals[:-1], worst])  # of its own: the next launch counts anew
+        site.counting([*totals[:-1], worst])  # a copy: the next launch restarts its counters
         for site, totals, worst in zip(compiled.sites, _whole(sites), ways, strict=True)
     ]
     if any(weight != 1 for weight in weights):
@@ -534,8 +533,8 @@ def _whole(sums: NDArray[np.floating[Any]] | int) -> list[list[int]]:
 def _variances(values: NDArray[np.float64], parts: list[_Portion]) -> NDArray[np.float64]:
     """Variances of a stratified sample's totals, batches as its units.
 
-    `values` are (batches, …); of each stratum it is N² (1 - n/N) s² / n with s² the
-    variance between the batches' means, each weighted by its blocks.
+    `values` are (batches, …); for each stratum it is N² (1 - n/N) s² / n, where s² is the variance
+    between the batches' means, each weighted by its blocks.
     """
     out = np.zeros(values.shape[1:])
     sizes = np.array([len(part.blocks) for part in parts], np.float64)

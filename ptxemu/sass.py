@@ -1,4 +1,4 @@
-"""Machine code: a cubin's instructions, the lines that they come from, what became of accesses."""
+"""Machine code: a cubin's instructions, their source lines, and the accesses of PTX in it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from elftools.elf.sections import SymbolTableSection
 
 from ptxemu.callers import Foreign, shipped
 
-# --- The bits of machine instructions that say what one is and where it goes ---
-# An instruction is 128 bits since compute capability 7.0. Of these are read here: the opcode (the
-# lowest nine; three more say which operands are constants), the guard, the target of a branch, and
-# width and offset of an access. They were read off what Nsight Compute names in 57,809 recorded
-# instructions for 9.0, where each number stands for one name (but two kinds of barrier for errors),
-# and held against ``nvdisasm`` on some 2,000 of each of 7.5, 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0.
+# --- The bits of machine instructions that give their kind and their target ---
+# An instruction is 128 bits since compute capability 7.0. These are read here: the opcode (the
+# lowest nine; three more mark constant operands), the guard, the target of a branch, and the width
+# and offset of an access. They were derived from Nsight Compute's names in 57,809 recorded
+# instructions for 9.0, where each number has one name (except two kinds of barrier for errors), and
+# compared with ``nvdisasm`` on some 2,000 each of 7.5, 8.0, 8.6, 8.9, 9.0, 10.0 and 12.0.
 
 #: Bytes of an instruction.
 SIZE = 16
@@ -34,7 +34,7 @@ _ALWAYS = 7  # the predicate that is true
 _SPLIT_SINCE = 90
 
 BSYNC, CALL, BRA, BRX, JMP, EXIT, RET = 0x141, 0x144, 0x147, 0x149, 0x14A, 0x14D, 0x150
-CALL_AWAY = 0x143  # to an address, as that of `printf`
+CALL_AWAY = 0x143  # to an address, like `printf`'s
 #: Opcodes that may run ahead of time, or only in part: weaker evidence of their block's executions.
 _ARITHMETIC = {
     0x009: ("min", "max"), 0x020: ("mul",), 0x021: ("add", "sub"), 0x023: ("fma",),
@@ -43,7 +43,7 @@ _ARITHMETIC = {
 }  # fmt: skip
 _ATOMICS = ("atom", "red")
 _PRODUCTS = ("mma", "wgmma")
-#: Machine opcode -> the opcodes of PTX that become one of it and no more.
+#: Machine opcode -> the PTX opcodes that become exactly one of it.
 _EFFECTS = {
     0x03B: ("ldmatrix",), 0x03C: _PRODUCTS, 0x037: _PRODUCTS, 0x03F: _PRODUCTS,
     0x180: ("ld",), 0x181: ("ld",), 0x183: ("ld",), 0x184: ("ld",),
@@ -53,19 +53,19 @@ _EFFECTS = {
     0x11D: ("bar", "barrier"), 0x189: ("shfl",), 0x006: ("vote",), 0x1A1: ("match",),
     0x1C4: ("redux",), 0x1AE: ("cp",), 0x1AF: ("cp",),
 }  # fmt: skip
-#: Opcodes that a `wmma` access or product becomes several of.
+#: Opcodes of which a `wmma` access or product becomes several.
 _FRAGMENTS = (0x037, 0x03B, 0x03C, 0x03F, 0x180, 0x181, 0x184, 0x185, 0x186, 0x188)
-#: Those that move data, and have a width.
+#: Opcodes that move data, and have a width.
 _LOADS, _STORES = (0x180, 0x181, 0x183, 0x184), (0x185, 0x186, 0x187, 0x188)
 _WIDTHS = (1, 1, 2, 2, 4, 8, 16)
 
 
 class Sign(Enum):
-    """The strength of an instruction as evidence of how often its PTX ran."""
+    """The strength of an instruction as evidence of its PTX's executions."""
 
-    EFFECT = 0  # it is made once each time: an access, a barrier, a product
-    ARITHMETIC = 1  # likewise, but it may be moved, or made in advance
-    FRAGMENT = 2  # one of several that a `wmma` becomes
+    EFFECT = 0  # it runs once for each PTX execution: an access, a barrier, a product
+    ARITHMETIC = 1  # likewise, but it may be moved, or run in advance
+    FRAGMENT = 2  # one of several from a `wmma`
     NONE = 3
 
 
@@ -74,13 +74,13 @@ class MachineInstr:
     """A machine instruction."""
 
     opcode: int  # the lowest nine bits
-    guarded: bool  # whether a predicate decides on it
-    conditional: bool  # whether it may go on behind itself; of those that end a block
-    target: int  # number of the instruction to which a branch or call goes; -1: none
-    apart: bool  # whether its target is only for warps whose lanes have parted (``BRA.DIV``)
-    width: int  # bytes of a thread that an access moves; 0: none, or not known
-    offset: int  # bytes that are added to the address of an access
-    ptx_line: int  # 1-based line of the PTX that it comes from; 0: unknown
+    guarded: bool  # whether it has a predicate
+    conditional: bool  # whether the next instruction may follow; for those that end a block
+    target: int  # number of the target instruction of a branch or call; -1: none
+    apart: bool  # whether its target is only for warps whose lanes have diverged (``BRA.DIV``)
+    width: int  # bytes per thread that an access moves; 0: none, or unknown
+    offset: int  # bytes added to the address of an access
+    ptx_line: int  # 1-based line of its PTX; 0: unknown
     file: str  # path of the source
     line: int  # 1-based line there; 0: unknown
 
@@ -95,7 +95,7 @@ class MachineInstr:
         return self.opcode in _LOADS or self.opcode in _STORES
 
     def sign(self, op: str) -> Sign:
-        """Its strength as evidence of a PTX instruction with this opcode."""
+        """Its strength as evidence for a PTX instruction with this opcode."""
         if op == "wmma":
             return Sign.FRAGMENT if self.opcode in _FRAGMENTS else Sign.NONE
         if op in _EFFECTS.get(self.opcode, ()):
@@ -111,7 +111,7 @@ def decode(
     opcode, guard = word & 0x1FF, (word >> 12) & 15
     target, apart, conditional = -1, False, guard != _ALWAYS
     if opcode in (BRA, CALL):
-        # In units of four bytes; since 9.0 its lowest eight bits stand elsewhere.
+        # In units of four bytes; since 9.0 its lowest eight bits are elsewhere.
         ahead = _as_signed((word >> 34) & ((1 << 48) - 1), 48)
         if capability >= _SPLIT_SINCE:
             ahead = ahead << 8 | (word >> 16) & 0xFF
@@ -133,12 +133,12 @@ def _as_signed(value: int, bits: int) -> int:
     return value - (1 << bits if value >> (bits - 1) else 0)
 
 
-#: Instructions of a function that show whether it has lines of its own.
+#: The number of instructions that show whether a function has its own lines.
 _ENTRY = 8
 
 
 def calls_ptx(code: Sequence[MachineInstr], number: int) -> bool:
-    """True if an instruction calls a function that is PTX, like `pow`, in the same code.
+    """True if an instruction calls a function in the same code that is PTX, like `pow`.
 
     The routine that ptxas adds for a quotient has one line for all its instructions.
     """
@@ -148,7 +148,7 @@ def calls_ptx(code: Sequence[MachineInstr], number: int) -> bool:
 
 
 def routines_of(code: Sequence[MachineInstr]) -> dict[int, tuple[float, bool]]:
-    """Line of PTX -> instructions of the routine that it calls, and whether it has one way only."""
+    """Line of PTX -> instructions of the routine that it calls, and whether it has one path."""
     found: dict[int, tuple[float, bool]] = {}
     for number, each in enumerate(code):
         if each.opcode not in (CALL, CALL_AWAY) or calls_ptx(code, number):
@@ -160,11 +160,11 @@ def routines_of(code: Sequence[MachineInstr]) -> dict[int, tuple[float, bool]]:
     return found
 
 
-# --- Line tables of a cubin: address by address, which line an instruction comes from ---
+# --- Line tables of a cubin: the source line of the instruction at each address -------
 # They are DWARF 2 programs (DWARF Debugging Information Format 2.0, section 6.2). ptxas writes two:
 # ``.debug_line`` names lines of the source and ``.nv_debug_line_sass`` lines of the PTX, and adds
-# extended opcodes of its own, which say what was inlined and are passed over here. There is no
-# ``.debug_info`` from which readers of DWARF find the programs, so they are read one after another.
+# its own extended opcodes, which describe inlining and are skipped here. There is no
+# ``.debug_info`` by which DWARF readers find the programs, so they are read one after another.
 
 _VERSION = 2
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
@@ -173,7 +173,7 @@ _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC =
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """From `address` of a function on, in bytes, instructions come from a line of a file."""
+    """From byte `address` of a function on, instructions come from this line of a file."""
 
     address: int
     file: str
@@ -182,7 +182,7 @@ class Row:
 
 @dataclass(slots=True)
 class _LineProgram:
-    """One program: its header, and what its opcodes say."""
+    """One program: its header and its opcodes' rows."""
 
     data: bytes
     start: int
@@ -237,7 +237,7 @@ class _LineProgram:
         return Row(address, self.files[file] if file < len(self.files) else "", line)
 
     def _names(self, at: int) -> list[str]:
-        """The files that numbers mean, from 1 on."""
+        """The files by their numbers, from 1."""
         folders, files = [""], [""]
         while self.data[at]:
             end = self.data.index(0, at)
@@ -248,7 +248,7 @@ class _LineProgram:
             end = self.data.index(0, at)
             name = self.data[at:end].decode("utf-8", "replace")
             folder, at = _unsigned(self.data, end + 1)
-            _, at = _unsigned(self.data, at)  # when it was changed
+            _, at = _unsigned(self.data, at)  # its time of change
             _, at = _unsigned(self.data, at)  # its size
             inside = folders[folder] if folder < len(folders) else ""
             files.append(posixpath.normpath(posixpath.join(inside, name)))
@@ -256,10 +256,10 @@ class _LineProgram:
 
 
 def line_table(data: bytes, functions: Mapping[int, str]) -> dict[str, list[Row]]:
-    """The rows of each function, by address, one an address.
+    """The rows of each function, by address, one per address.
 
-    Of several rows at an address the first counts, as in Nsight Compute: where a call was inlined
-    it names the caller's line. `functions`: offset of an address in the section of line programs ->
+    Of several rows at an address the first counts, as in Nsight Compute: for an inlined call it
+    names the caller's line. `functions`: offset of an address in the section of line programs ->
     the function that begins there (its relocations). Raises ValueError, IndexError, struct.error:
     this is not a line table.
     """
@@ -273,7 +273,7 @@ def line_table(data: bytes, functions: Mapping[int, str]) -> dict[str, list[Row]
 
 
 def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    """A number in LEB128, and where the next one begins."""
+    """A number in LEB128, and the start of the next one."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -303,7 +303,7 @@ Functions = dict[str, tuple[MachineInstr, ...]]
 def functions_of(cubin: bytes, arch: str) -> Functions:
     """The functions of a cubin for an architecture like ``sm_90a``.
 
-    Without ``-lineinfo`` there is no table that leads to PTX: then there are none. Raises
+    Without ``-lineinfo`` there is no table for PTX lines, and so no functions. Raises
     ValueError: this is not a cubin, or a damaged one.
     """
     capability, out = int(arch.removeprefix("sm_").rstrip("af")), {}
@@ -324,7 +324,7 @@ def functions_of(cubin: bytes, arch: str) -> Functions:
 
 @contextmanager
 def _elf_of(cubin: bytes) -> Iterator[ELFFile]:
-    """A cubin that is read meanwhile; ValueError: this is not a cubin, or a damaged one."""
+    """Open a cubin for the block; ValueError: this is not a cubin, or a damaged one."""
     try:
         yield ELFFile(io.BytesIO(cubin))
     except (ELFError, struct.error, IndexError) as error:
@@ -332,7 +332,7 @@ def _elf_of(cubin: bytes) -> Iterator[ELFFile]:
 
 
 def source_lines(cubin: bytes) -> dict[str, list[tuple[str, int]]]:
-    """File and line behind the code of each function, in its order; empty without a line table.
+    """File and line for the code of each function, in its order; empty without a line table.
 
     Raises:
         ValueError: this is not a cubin, or a damaged one.
@@ -364,13 +364,13 @@ def _spread(rows: list[Row], size: int) -> list[Row]:
     return [rows[place - 1] if place else _NOWHERE for place in places]
 
 
-# --- What ptxas made of the accesses of PTX: the line and the width of each ---
+# --- ptxas's machine code for the accesses of PTX: the line and the width of each ---
 
 
 class Assembled:
-    """The machine code of a module, looked up by lines of its PTX; false where it is not known.
+    """The machine code of a module, looked up by lines of its PTX; false if it is unknown.
 
-    `foreign` says whether a path is that of a header which nobody edits.
+    `foreign` tests whether a path is that of a header that users do not edit.
     """
 
     def __init__(self, functions: Functions | None = None, foreign: Foreign = shipped) -> None:
@@ -390,10 +390,10 @@ class Assembled:
                 yield each
 
     def place(self, ptx_line: int, op: str) -> tuple[str, int] | None:
-        """Path and line at which a profiler finds what an opcode on a line of PTX does.
+        """Path and line to which a profiler assigns an opcode on a line of PTX.
 
-        ptxas moves the line with the instruction, and gives one to what PTX leaves without. None
-        where it says nothing, or names a toolkit's header: then PTX says whose the cost is.
+        ptxas moves the line with the instruction, and gives one to instructions without a line in
+        PTX. None if it gives none, or names a toolkit's header: then PTX decides.
         """
         found = Counter((each.file, each.line) for each in self._of(ptx_line, op))
         if not found:
@@ -402,12 +402,12 @@ class Assembled:
         return None if self._foreign(place[0]) or not place[1] else place
 
     def near(self, ptx_line: int) -> tuple[str, int] | None:
-        """Path and line of most of what was made of a line of PTX; None where nothing was."""
+        """Path and line of most instructions made from a line of PTX; None if there are none."""
         found = Counter((each.file, each.line) for each in self._made.get(ptx_line, ()))
         return found.most_common(1)[0][0] if found else None
 
     def holds(self, ptx_line: int, op: str, distance: int) -> bool:
-        """Does a load or store stand for another one so many bytes further as well?
+        """Test whether a load or store also covers another one, so many bytes further.
 
         ptxas may give two accesses that it does not join the line of the first.
         """
@@ -415,11 +415,11 @@ class Assembled:
         return any(offset + distance in offsets for offset in offsets)
 
     def width(self, ptx_line: int, op: str) -> int | None:
-        """Bytes of a thread that a load or store moves on the machine.
+        """Bytes per thread that a load or store moves on the machine.
 
-        More than in PTX where ptxas joined it with its neighbours, fewer where somebody reads a
-        part alone, 0 where another access has it along. None where code is not known, or copies
-        of the instruction differ, as in a loop some of whose turns are joined.
+        More than in PTX if ptxas joined it with its neighbours, fewer if only a part is read, 0 if
+        another access includes it. None if the code is unknown, or copies of the instruction
+        differ, as in a loop in which some iterations are joined.
         """
         if not self:
             return None

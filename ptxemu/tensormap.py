@@ -1,7 +1,7 @@
 """Tensor maps: the arguments of ``cuTensorMapEncodeTiled`` and ``cuTensorMapEncodeIm2col``.
 
-The rules by which the driver refuses values stand here once: they are checked where a version
-says them, before a driver or the emulator sees them.
+The driver's rules for refusing values are stated here once: they are checked when a version is
+read, before a driver or the emulator uses the values.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Swizzle = Literal[0, 32, 64, 128]
 Interleave = Literal[0, 16, 32]
 #: Bytes to which a copy's reads of L2 are rounded up.
 Promotion = Literal[0, 64, 128, 256]
-#: Values of elements outside of the tensor; NaN for floating-point types alone.
+#: Values of elements outside the tensor; NaN only for floating-point types.
 FILLS = ("zero", "nan")
 #: Bytes of shared memory that a block may have on compute capability 9.0.
 SHARED_LIMIT = 232_448
-#: Range of a corner's offsets, by how many there are of it.
+#: Range of a corner's offsets, by their number.
 _CORNERS = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
 #: The hint that names the source of the rules.
 RULES = "The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col."
@@ -40,7 +40,7 @@ RULES = "The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2c
 
 @dataclass(frozen=True, slots=True)
 class Im2col:
-    """The parts of an im2col map in place of a box; corners have an entry each for W, H, D.
+    """The parts of an im2col map in place of a box; corners have one entry each for W, H, D.
 
     Attributes:
         lower: Offsets of the bounding box's corner from the image's first pixel.
@@ -57,20 +57,20 @@ class Im2col:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor in global memory and how a copy walks over it. The innermost axis is first.
+    """A tensor in global memory and a copy's path through it. The innermost axis is first.
 
     Attributes:
         dtype: A key of `ELEMENT_BYTES`.
         dims: Elements along each axis, one to five.
         strides: Bytes from one element to the next along every axis but the innermost.
-        box: Elements along each axis that a tiled copy goes over; empty for im2col.
+        box: Elements along each axis that a tiled copy covers; empty for im2col.
         element_strides: Steps along each axis; empty: 1 everywhere.
         swizzle: Bytes within which 16-byte chunks are exchanged in shared memory; 0: none.
         interleave: Bytes of a slice of channels; 0: channels are not sliced.
-        fill_nan: Whether elements outside of the tensor are NaN and not 0.
+        fill_nan: Whether elements outside the tensor are NaN instead of 0.
         im2col: The bounding box of an im2col map; None: a tiled one.
         offset: Bytes from the start of the array to the tensor.
-        l2_promotion: Bytes to which reads of L2 are rounded up; 0: not.
+        l2_promotion: Bytes to which reads of L2 are rounded up; 0: no rounding.
 
     Raises:
         DescriptorError: the driver would refuse these values.
@@ -119,7 +119,7 @@ class TensorMap:
         """The 128 bytes of the map of a tensor whose array starts at an address.
 
         Raises:
-            DescriptorError: the address is not aligned as the map needs it.
+            DescriptorError: the address lacks the map's alignment.
         """
         address += self.offset
         _check_address(self, address)
@@ -135,13 +135,13 @@ class TensorMap:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """`element_strides`, where they count: without slices the innermost axis has none."""
+        """`element_strides` that apply: without slices the innermost axis has none."""
         steps = self.element_strides or (1,) * self.rank
         return steps if self.interleave else (1, *steps[1:])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements along each axis of what a copy moves; of im2col, channels and pixels."""
+        """Elements along each axis that a copy moves; for im2col, channels and pixels."""
         if self.im2col is not None:
             return (self.im2col.channels, self.im2col.pixels)
         return tuple(-(-size // step) for size, step in zip(self.box, self.steps, strict=True))
@@ -231,9 +231,9 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
 BYTES = 128
 #: The number at byte 8 of a map: "TNSORMAP".
 MARK = 0x50414D524F534E54
-#: The address, the mark; strides, sizes, box and steps; what `_CODED` says; of im2col.
+#: Address, mark; strides, sizes, box and steps; the fields of `_CODED`; those of im2col.
 _FORM = struct.Struct("<QQ4Q5I5H5B5B3h3hHH")
-#: Fields that ``tensormap.replace`` writes: the first byte of each, a step for each axis.
+#: Fields that ``tensormap.replace`` writes: the first byte of each, and a step per axis.
 FIELDS = {
     "global_address": range(0, 8, 8), "global_stride": range(16, 48, 8),
     "global_dim": range(48, 68, 4), "box_dim": range(68, 78, 2), "element_stride": range(78, 83),

@@ -1,7 +1,7 @@
 """Textures: the descriptors of ``cuTexObjectCreate``, and reading texels.
 
-The rules by which the driver refuses values stand here once, as those of tensor maps do. How a
-coordinate becomes texels and weights stands in `ptxemu.ops.textures`.
+The driver's rules for refusing values are stated here once, as for tensor maps.
+`ptxemu.ops.textures` turns a coordinate into texels and weights.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Literal, get_args
 
 from ptxemu.errors import DescriptorError
 
-#: NumPy's types of a texel's channels: their bytes, and what an integer is divided by where it is
-#: read as a number in [0, 1] or [-1, 1]; 0: it cannot be.
+#: NumPy's types for a texel's channels: their bytes, and the divisor of an integer that is read as
+#: a number in [0, 1] or [-1, 1]; 0: not possible.
 CHANNELS = {
     "uint8": (1, 255), "int8": (1, 127), "uint16": (2, 65_535), "int16": (2, 32_767),
     "uint32": (4, 0), "int32": (4, 0), "float16": (2, 0), "float32": (4, 0),
 }  # fmt: skip
-#: Modes for a coordinate outside of the texture.
+#: Modes for a coordinate outside the texture.
 Addressing = Literal["clamp", "border", "wrap", "mirror"]
 #: Read the nearest texel, or interpolate its neighbours.
 Filter = Literal["point", "linear"]
 #: Texels are in the buffer itself, or copied into a CUDA array.
 Layout = Literal["linear", "array"]
-#: Of rows in a buffer: ``CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT`` of every chip so far.
+#: Row alignment in a buffer: ``CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT`` of every chip so far.
 PITCH_ALIGNMENT = 32
 #: Texels that a row in linear memory may have, and each axis of an array of one to three.
 _LINEAR = 1 << 28
@@ -34,22 +34,22 @@ _LIMITS = {1: (131_072,), 2: (131_072, 65_536), 3: (16_384, 16_384, 16_384)}
 
 @dataclass(frozen=True, slots=True)
 class Texture:
-    """Texels in global memory and how they are read. The innermost axis is first.
+    """Texels in global memory and the way they are read. The innermost axis is first.
 
     Attributes:
-        dtype: Of a channel, a key of `CHANNELS`.
+        dtype: Type of a channel, a key of `CHANNELS`.
         dims: Texels along each axis, one to three.
-        channels: Of a texel: 1, 2 or 4.
+        channels: Channels of a texel: 1, 2 or 4.
         pitch: Bytes from one row to the next; 0: without gaps.
-        layout: ``linear``: in the buffer, of one axis for ``tex1Dfetch``, of two rows; ``array``.
-        address: What lies outside, along each axis; one for all.
-        filter: ``linear`` weighs the neighbours.
+        layout: ``linear``: in the buffer (one axis for ``tex1Dfetch``, or two); or ``array``.
+        address: Mode for coordinates outside, per axis; or one for all.
+        filter: ``linear`` interpolates the neighbours.
         normalized: Coordinates are from 0 to 1.
         as_float: Integers are read as numbers from 0 or -1 to 1.
-        layers: Of a layered texture, each of `dims`, one behind the other; 0: it is none.
+        layers: Layers of a layered texture, each of `dims`, in sequence; 0: it is not layered.
 
     Raises:
-        DescriptorError: the driver would refuse these values, or take others for them.
+        DescriptorError: the driver would refuse these values, or change them.
     """
 
     dtype: str

@@ -1,4 +1,4 @@
-"""Lanes that do not run now: parked at a wait, at rest in a loop, or for their piece of one."""
+"""Lanes that do not run now: parked at a wait, resting in a loop, or waiting for a loop's piece."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ptxemu.state.lanes import WARP, Lanes, Mask, select
 from ptxemu.state.values import Affine, Array, Value, invert
 
 # --- Lanes that wait for a phase of an mbarrier, or for their cluster ---
-# They are parked with what they asked for, and asked again as soon as nothing else can run.
-# Where that frees nobody, waits that may end early do, once or twice, as on the chip when
-# their time is over: a kernel that does something else meanwhile gets its chance, and one
-# that asks again without end is told what it waits for.
+# They are parked with their request, which is checked again as soon as nothing else can run. If
+# that frees no lane, waits that may end early do so, once or twice, as on the chip when their time
+# is over. A kernel that does other work meanwhile can then proceed; for one that retries endlessly
+# the error names the object of its wait.
 
-#: Waits that give up together so often in a row are taken to be endless.
+#: Waits that give up together this often in a row are taken to be endless.
 _PATIENCE = 4
 
 
-#: Sends lanes on to a block of the control flow. It is passed, not kept: a batch that its own
-#: parts refer to would stay in memory for long.
+#: Sends lanes to a block of the control flow. It is passed, not stored: a batch referenced by its
+#: own parts would stay in memory for long.
 Push = Callable[[int, Mask], None]
 
 
 def guarded(code: Code, mask: Mask, R: Registers, lanes: Lanes, push: Push) -> Mask:
-    """The lanes whose guard lets them come to the end of a block; the others go on behind it."""
+    """The lanes whose guard lets them run the end of a block; the others continue after it."""
     if code.guard < 0:
         return mask
     condition = R[code.guard]
@@ -40,7 +40,7 @@ def guarded(code: Code, mask: Mask, R: Registers, lanes: Lanes, push: Push) -> M
 
 
 class _Sleeper(NamedTuple):
-    """Lanes that wait, with what they asked for."""
+    """Lanes that wait, with their request."""
 
     code: Code
     wait: Wait
@@ -60,14 +60,14 @@ class Suspended:
         return bool(self._waiting)
 
     def arrive(self, code: Code, mask: Mask, push: Push) -> None:
-        """Lanes come to a wait: those that need not wait go on."""
+        """Lanes arrive at a wait: those that need not wait continue."""
         mask = guarded(code, mask, self._R, self._lanes, push)
         if mask.count:
             assert code.wait is not None
             self._try(_Sleeper(code, code.wait, code.wait.ask(self._R, mask), mask), push)
 
     def _try(self, waiting: _Sleeper, push: Push) -> bool:
-        """Let go who can; the others wait (again). Did anybody go?"""
+        """Release the lanes that can go; the others wait (again). Return whether any went."""
         code, wait, asked, mask = waiting
         go = self._lanes.within(mask, wait.ready(asked, mask))
         stay = self._lanes.without(mask, go)
@@ -89,7 +89,7 @@ class Suspended:
         push(code.block.targets[0], mask)
 
     def retry(self, push: Push) -> bool:
-        """Ask for all again; did anybody go?"""
+        """Check all requests again; return whether any lane went."""
         before, self._waiting = self._waiting, []
         went = [self._try(waiting, push) for waiting in before]
         return any(went)
@@ -98,7 +98,7 @@ class Suspended:
         """Let waits give up that may end without their phase; nothing else can run.
 
         Raises:
-            Fault: they have done so before, and nothing came of it.
+            Fault: they have given up before, without progress.
         """
         timed = [waiting for waiting in self._waiting if waiting.wait.timed]
         self._idle += 1
@@ -111,16 +111,16 @@ class Suspended:
 
 
 # --- Lanes that wait for others of their warp ---
-# An instruction that the lanes of a warp run together names its lanes. Lanes that are named and
-# not here run first: they come as well, or end, and then the others go on. Where they do
-# neither, a GPU would wait for ever, or give an undefined result.
+# An instruction that the lanes of a warp run together names its lanes. Named lanes that are not
+# here run first: they arrive as well, or end, and then the others continue. If they do neither, a
+# GPU would wait for ever, or give an undefined result.
 
 
 class _Halted(NamedTuple):
-    """Lanes in the middle of a block, before an instruction that others are to run with them."""
+    """Lanes in the middle of a block, before an instruction that others must run with them."""
 
     mask: Mask
-    held: dict[int, Value | None]  # registers of the block alone: others may go through it
+    held: dict[int, Value | None]  # registers used only in this block: others may run it
     apart: ApartError
 
 
@@ -137,7 +137,7 @@ class Gathering:
         return bool(self._halted)
 
     def halt(self, code: Code, at: int, mask: Mask, apart: ApartError) -> None:
-        """Lanes have come to an operation of a block that they cannot run alone."""
+        """Lanes have reached an operation of a block that they cannot run alone."""
         key = code.block.index, at
         self._codes[code.block.index] = code
         held = {slot: self._R[slot] for slot, _ in code.own}
@@ -153,7 +153,7 @@ class Gathering:
         self._halted[key] = _Halted(mask, held, apart)
 
     def next(self, alive: Mask) -> tuple[Code, int, Mask] | None:
-        """Lanes that may go on now, with their registers; None: no lane has come or ended."""
+        """Lanes that may continue now, with their registers; None: no lane has arrived or ended."""
         for key, (mask, held, _) in self._halted.items():
             if self._tried.get(key) == (mask, alive):
                 continue
@@ -166,33 +166,32 @@ class Gathering:
 
     @property
     def all(self) -> list[_Halted]:
-        """Every group of them."""
+        """Every group of halted lanes."""
         return list(self._halted.values())
 
     def first(self) -> _Halted:
-        """Those at the earliest block."""
+        """The group at the earliest block."""
         return min(self._halted.items())[1]
 
 
 # --- Loops that stand still ---
-# A loop stands still when an iteration left its registers, its lanes and all memory as they
-# were. Only another thread can end it then, so it rests until every other thread has had its
-# turn; where all rest and nobody has changed anything, they wait for ever. That needs no
-# guess of what the loop is for.
+# A loop stands still if an iteration left its registers, its lanes and all memory unchanged. Only
+# another thread can end it then, so it rests until every other thread has had its turn. If all rest
+# and none has changed anything, they wait for ever. This needs no guess about the loop's purpose.
 
-#: Iterations before a loop is checked, and most between two checks.
+#: Iterations before a loop is first checked, and the most between two checks.
 _FIRST, _RARELY = 64, 4096
-#: A look that finds no second arrival after so many instructions has missed the loop's end.
+#: A check without a second arrival after this many instructions has missed the loop's end.
 _LOST = 20_000
 
 
 @dataclass(slots=True)
 class _Loop:
-    """Lanes that go round a loop together, and their state at the last check."""
+    """Lanes that iterate a loop together, and their state at the last check."""
 
     mask: Mask
     rounds: int = 0
-    look: int = _FIRST  # the round at which it is looked at next
+    look: int = _FIRST  # the iteration of the next check
     values: list[Value | None] | None = None
     changes: int = 0
 
@@ -203,15 +202,15 @@ class Resting:
     def __init__(self, rt: Runtime) -> None:
         self.rt = rt
         self.asleep: dict[int, Mask] = {}
-        #: Has any lane got on since this was last set to False?
+        #: Has any lane made progress since this was last set to False?
         self.moved = True
         self._loops: dict[int, _Loop] = {}
-        self._looks, self._since = 0, 0  # how many, and the instructions at the first
+        self._looks, self._since = 0, 0  # how many checks, and the instructions at the first
         self._woken: dict[int, Mask] | None = None
         self._changes = 0
 
     def arrive(self, code: Code, mask: Mask, R: Registers, steps: int, *, busy: bool) -> bool:
-        """Lanes come to a loop's first block: do they rest there?
+        """Lanes arrive at a loop's first block; return whether they rest there.
 
         `steps`: instructions of the batch so far; `busy`: others could run.
         """
@@ -241,7 +240,7 @@ class Resting:
             self._since = steps if self._looks == 1 else self._since
             self.rt.probing = True
         elif self._looks and self._woken is None and steps > self._since + _LOST:
-            for each in self._loops.values():  # their lanes have left
+            for each in self._loops.values():  # their lanes have left the loop
                 each.values = None
             self._looks, self.rt.probing = 0, False
         return False
@@ -258,7 +257,7 @@ class Resting:
         return True
 
     def wake(self) -> dict[int, Mask]:
-        """Those that rest are to run again; empty where that has just been tried in vain."""
+        """The resting lanes to run again; empty if that was just tried in vain."""
         rt = self.rt
         if self._woken == self.asleep and not self.moved and self._changes == rt.changes:
             self._woken = None
@@ -271,7 +270,7 @@ class Resting:
 
 
 def _same(old: Value | None, new: Value | None, mask: Mask) -> bool:
-    """Do two register values agree in the lanes of a mask?"""
+    """Test whether two register values agree in the lanes of a mask."""
     if old is new:
         return True
     if old is None or new is None:
@@ -296,12 +295,12 @@ def _bits(value: Value) -> Array:
     return array if array.dtype.kind in "bu" else array.view(f"u{array.itemsize}")
 
 
-# --- Loops of which ptxas makes pieces, and which lanes of a warp then run a turn together ---
-# A loop that counts towards a limit becomes a loop of four turns, a block of two and one turn,
-# and a warp comes together between them. So lanes that have other numbers of turns left do not
-# go through theirs side by side: all that have four left make them first, while the others
-# wait. Only then do two lanes ask for memory in one request, which is why it shows in sectors
-# and wavefronts. Read off ptxas 13.0; which loops are meant, `ptxemu.ptxas` knows.
+# --- Loops that ptxas makes in pieces: the lanes of a warp that run an iteration together ---
+# A loop that counts towards a limit becomes a loop of four iterations, a block of two and one
+# iteration, and a warp reconverges between them. So lanes with different numbers of iterations left
+# do not run theirs together: all that have four left run first, while the others wait. Only lanes
+# that run together share a memory request, so this changes sectors and wavefronts. Derived from
+# ptxas 13.0; `ptxemu.ptxas` finds these loops.
 
 
 class LoopPieces:
@@ -309,8 +308,8 @@ class LoopPieces:
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
-        self._going: dict[int, tuple[Mask, int]] = {}  # and how many turns they still have
-        self._even: dict[int, Mask] = {}  # in whose warps all lanes have as many turns
+        self._going: dict[int, tuple[Mask, int]] = {}  # and their number of remaining iterations
+        self._even: dict[int, Mask] = {}  # in whose warps all lanes have equally many iterations
 
     def choose(self, code: Code, mask: Mask, R: Registers, push: Push) -> Mask:
         """The lanes of a loop's first block that run it now; the others wait there."""
@@ -335,7 +334,7 @@ class LoopPieces:
         return chosen
 
     def _alike(self, left: NDArray[np.int64], mask: Mask) -> bool:
-        """Have all lanes of each warp as many turns left?"""
+        """Test whether all lanes of each warp have equally many iterations left."""
         by_warp = np.broadcast_to(left, self._lanes.shape).reshape(-1, WARP)
         on = self._lanes.full(mask).reshape(-1, WARP)
         most = np.where(on, by_warp, 0).max(axis=1, keepdims=True)

@@ -9,7 +9,7 @@
     step.sentence, step.counters, step.hunks, step.time
     wb.read_report("x.ncu-rep").counters
 
-`docs/api.md` has every name with examples. Nothing is imported before a name is used.
+`docs/api.md` has every name with examples. A name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib import import_module
 
 __version__ = "0.12.0"
 
-#: Name -> (module, its name there); for type checkers they stand in `__init__.pyi`.
+#: Name -> (module, its name there); `__init__.pyi` repeats them for type checkers.
 _FACE = {
     "open": ("workbench.face", "open_session"),
     "read_report": ("workbench.face", "read_report"),
@@ -36,7 +36,7 @@ __all__ = sorted(_FACE)
 
 
 def __getattr__(name: str) -> object:
-    """Import a name of the face when it is used (PEP 562)."""
+    """Import a public name when it is first used (PEP 562)."""
     if name not in _FACE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, own = _FACE[name]

@@ -2,11 +2,11 @@
 
 A copy by ``__pipeline_memcpy_async`` or a sum by CUB is the caller's cost: users do not edit the
 header, and a reader looks for it at the call. PTX names callers: its ``.loc`` has ``inlined_at``. A
-profile's machine instructions name the header alone, but ncu names for each the PTX instruction
-that it was made of, and so the ``.loc`` before it.
+profile's machine instructions name only the header. But ncu names the PTX instruction behind each
+of them, and so the ``.loc`` before it.
 
-Lines of a program's file whose kernel was lifted map to the version's own text: a comment
-``// from softmax.cu:17`` in there names the origin of the lines behind it.
+Lines of a program's file whose kernel was lifted map to the version's own text: there, a comment
+``// from softmax.cu:17`` names the origin of the lines that follow.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from msgspec.structs import replace
 from ptxemu import Callers, Position, files_of
 from workbench.model import InstructionTable, Launch, Profile, Record, SourceFile
 
-#: Kernels and whole files of PTX that are remembered: those of a ladder of thirty versions.
+#: Kernels and whole PTX files that are cached: enough for a ladder of thirty versions.
 _REMEMBERED = 64
-#: Precedes a source's lines in a version's text: their file, and the first one's line.
+#: The comment before a source's lines in a version's text: their file and first line number.
 _FROM = re.compile(r"(?://|#) from (\S+):(\d+)\s*\Z")
 _IMAGE = re.compile(r'^image\s*=\s*"[0-9a-f]{64}"', re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 
 
 def foreign(path: str) -> bool:
-    """Test whether a line table's file is a toolkit's or the system's (`compile.compilers`)."""
+    """Test whether a line table's file is from a toolkit or the system (`compile.compilers`)."""
     return path.startswith(("cuda/", "system/", "/", "__nv_nvrtc_"))
 
 
@@ -42,7 +42,7 @@ def following(files: Mapping[int, str]) -> Callers:
 
 
 def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
-    """The lines of each entry of PTX that may be a kernel, by its name without parameters."""
+    """The lines of each PTX entry that may be a kernel, by its name without parameters."""
     starts = [(n, found[1]) for n, line in enumerate(lines) if (found := _ENTRY.search(line))]
     mangled = f"{len(kernel)}{kernel}"
     fitting = [n for n, name in starts if name == kernel or mangled in name]
@@ -58,7 +58,7 @@ def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
 def folded(profile: Profile) -> Profile:
     """Move a profile's instructions to the lines that called for them.
 
-    Those of headers keep their line where the profile has no PTX, or its PTX names no caller.
+    Those in headers keep their line if the profile has no PTX, or its PTX names no caller.
     """
     text = profile.build.ptx if profile.build else ""
     outside = {number for number, each in enumerate(profile.sources) if foreign(each.path)}
@@ -79,7 +79,7 @@ def folded(profile: Profile) -> Profile:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _homes(text: str, paths: tuple[str, ...], kernel: str | None) -> tuple[_Homes, ...]:
-    """Return, and remember, the homes in the bodies of a kernel; None: those in all of the PTX."""
+    """Return and cache the homes in the bodies of a kernel; None: in the whole PTX."""
     lines = text.splitlines()
     index = {path: number for number, path in enumerate(paths)}
     files = files_of(lines)
@@ -89,7 +89,7 @@ def _homes(text: str, paths: tuple[str, ...], kernel: str | None) -> tuple[_Home
 
 
 class _Homes:
-    """The homes of a stretch of PTX, by statement and by position, as `Profile.sources` counts."""
+    """The homes in lines of PTX, by statement and by position (in `Profile.sources`)."""
 
     def __init__(
         self, lines: Sequence[str], files: Mapping[int, str], numbers: Mapping[int, int]
@@ -105,7 +105,7 @@ class _Homes:
                 if number:  # ptxas leaves code of line 0 on the line before it
                     at = (numbers.get(file, -1), number), (numbers.get(caller, -1), called)
                     if _told(at):
-                        # Also where a deeper call follows at once: ptxas leaves code on its line.
+                        # Also if a deeper call follows directly: ptxas leaves code on its line.
                         self._at[at[0]].add(at[1])
             elif at is not None and at[1][0] >= 0:
                 self._saying[_plain(line)].add(at[1])
@@ -113,25 +113,25 @@ class _Homes:
                     self._behind[at[0], _plain(line)].add(at[1])
 
     def of(self, place: Position, statement: str) -> Iterator[set[Position]]:
-        """The homes that a machine instruction may have, of what tells more first.
+        """The possible homes of a machine instruction, by the more specific evidence first.
 
-        Its line may be that of a call on the way to where its statement stands.
+        Its line may be that of an intermediate call between the caller and the statement.
         """
         at, saying = self._at.get(place, set()), self._saying.get(statement, set())
         yield self._behind.get((place, statement), set())
         yield at & saying
-        # An access that ptxas left on a call behind it is its own line's, if one line makes it.
+        # An access that ptxas left on a later call belongs to the only line that makes it.
         yield saying if len(saying) == 1 else set()
         yield at
 
 
 def _told(at: tuple[Position, Position]) -> bool:
-    """Test whether a position belongs elsewhere, to a file that the profile has."""
+    """Test whether a position belongs to another file that the profile has."""
     return at[0] != at[1] and at[1][0] >= 0
 
 
 def _plain(statement: str) -> str:
-    """A statement without its blanks: PTX and ncu set them differently."""
+    """A statement without blanks: PTX and ncu place them differently."""
     return "".join(statement.split())
 
 
@@ -172,11 +172,11 @@ def _moved(
     )
 
 
-# --- lines of a program's file, which stand in the text of a lifted version ----------------------
+# --- lines of a program's file in the text of a lifted version ----------------------------------
 
 
 class KeptLines(Record, frozen=True):
-    """Lines of a source in a version's text: `count` from `source` on stand from `line` on."""
+    """`count` lines of a source, from its line `source`, at line `line` of a version's text."""
 
     path: str
     source: int
@@ -184,13 +184,13 @@ class KeptLines(Record, frozen=True):
     count: int
 
     def of(self, path: str) -> bool:
-        """Test whether they are of the file that a line table calls so."""
+        """Test whether they are from the file that a line table names `path`."""
         path = posixpath.normpath(path.replace("\\", "/"))
         return path == self.path or path.endswith(f"/{self.path}")
 
 
 def marker(path: str, line: int, *, python: bool = False) -> str:
-    """The comment that says where the lines behind it come from."""
+    """The comment that names the origin of the lines after it."""
     return f"{'#' if python else '//'} from {path}:{line}"
 
 
@@ -211,8 +211,8 @@ def pieces(text: str) -> tuple[KeptLines, ...]:
 def placed(profile: Profile) -> Profile:
     """Move the instructions of an image's profile to the lines of the version's text.
 
-    Of the program's file only lines stay that the text lacks and that have instructions: the rest
-    of it is not part of the version, and was not removed in the next one.
+    Of the program's file, only lines with instructions that the text lacks stay. The other lines
+    are not part of the version, so the next version did not remove them.
     """
     held = [
         (own, piece)

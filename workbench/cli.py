@@ -61,10 +61,10 @@ _MOVED |= {old: new for each in FEATURES for old, new in each.moved.items()}
 #: Other tools' names of commands, or obvious ones -> ours.
 _MEANT = {"compare": "diff", "ls": "list", "ncu": "profile", "bench": "time", "test": "verify"}
 
-#: No line of Chinese begins with one of these, and none ends with one of those.
+#: A Chinese line does not begin with a closing mark or end with an opening one.
 _CLOSING, _OPENING = r"。，、；：？！）”’》」…—)\]},.;:!?", r"（“‘《「(\["
-#: An unbreakable piece, with its marks and blanks: a text in brackets, the last two wide signs
-#: (one alone in a line looks lost), one, or a word.
+#: An unbreakable piece, with its marks and blanks: a text in brackets, the last two wide signs (one
+#: alone on a line looks lost), another wide sign, or a word.
 _WIDE = r"[\u2e80-\uffef]"
 _PIECE = (
     rf"\[[^\s\]]*\][{_CLOSING}]*\s*|[{_OPENING}]*(?:{_WIDE}{{2}}(?=[{_CLOSING}]*(?:$|  ))|{_WIDE}"
@@ -73,14 +73,14 @@ _PIECE = (
 
 
 class ToldHelp(click.HelpFormatter):
-    """Help in a language other than English: click's layout, with texts of the catalogue.
+    """Help in a language other than English: click's layout, with texts from the catalogue.
 
     click breaks lines only at blanks and counts letters; here a line may also end after a wide
     letter, which takes two cells.
     """
 
     def said(self, text: str) -> str:
-        """A text in the language that is spoken; where a test listens, it hears them all."""
+        """A text in the current language; a test overrides this to collect all texts."""
         return _(text)
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
@@ -94,7 +94,7 @@ class ToldHelp(click.HelpFormatter):
         self.write(f"{'':{self.current_indent}}{self.said(f'{heading}:')}\n")
 
     def write_text(self, text: str) -> None:
-        """Write paragraphs; each is a text of the catalogue."""
+        """Write paragraphs; each is one text in the catalogue."""
         for n, each in enumerate(re.split(r"\n\s*\n", text)):
             lines = _lines(self.said(" ".join(each.split())), self.width - self.current_indent)
             self.write("\n" if n else "")
@@ -103,7 +103,7 @@ class ToldHelp(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        """Options or commands and what each is; click has added an option's default to that."""
+        """Write options or commands and their descriptions, to which click has added defaults."""
         rows = list(rows)
         first = min(max(len(name) for name, __ in rows), col_max) + col_spacing
         laid = []
@@ -111,14 +111,14 @@ class ToldHelp(click.HelpFormatter):
             text, more, extra = row.partition("  [")
             extra = "；".join(map(told, extra.removesuffix("]").split("; ")))
             said = self.said(text) + (f"  [{extra}]" if more else "")
-            # click leaves the lines of what begins with a backspace as they are.
+            # click does not rewrap a text that begins with a backspace.
             lines = _lines(said, max(self.width - first - 2, 10))
             laid.append((name, "\n".join(("\b", *lines))))
         super().write_dl(laid, col_max, col_spacing)
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """A text in lines of at most so many cells."""
+    """Break a text into lines of at most `width` cells."""
     lines = [""]
     for piece in filter(None, re.findall(_PIECE, text)):
         if lines[-1] and _cells(lines[-1] + piece.rstrip()) > width:
@@ -128,16 +128,16 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _cells(text: str) -> int:
-    from rich.cells import cell_len  # English does without
+    from rich.cells import cell_len  # not needed for English
 
     return cell_len(text)
 
 
 class HelpContext(click.Context):
-    """The context of a command's help, in the language in force by then."""
+    """The context of a command's help, in the language set when it is shown."""
 
     def make_formatter(self) -> click.HelpFormatter:
-        """Return the formatter of the help; English is left to click."""
+        """Return the help formatter; click's own for English."""
         if language.current() == "en":
             return super().make_formatter()
         return ToldHelp(width=self.terminal_width, max_width=self.max_content_width)
@@ -150,7 +150,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Choose the language first: help and errors on wrong words use it."""
-        ctx.resilient_parsing, resilient = True, ctx.resilient_parsing  # up to the wrong word
+        ctx.resilient_parsing, resilient = True, ctx.resilient_parsing  # before the wrong word
         given = self.make_parser(ctx).parse_args(list(args))[0]
         ctx.resilient_parsing = resilient
         lang = given.get("lang")
@@ -159,7 +159,7 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands that are not below another, in the order in which a new user meets them."""
+        """Top-level commands, in the order in which a new user meets them."""
         return [each for each in COMMANDS if each.partition(" ")[0] not in COMMANDS.keys() - {each}]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -175,7 +175,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command where an unknown one was typed; say what one has become."""
+        """Name the command nearest to an unknown one, or the successor of an old one."""
         if (words := _MOVED.get(args[0])) is not None:
             if not ctx.params.get("json_errors"):
                 say(f"note: `workbench {args[0]}` is `workbench {words}` from now on", err=True)
@@ -238,12 +238,12 @@ def _print_error(error: WorkbenchError, *, code: int | None = None, plain: bool 
 
 
 def _print_usage(error: click.ClickException) -> None:
-    """Print click's message about a wrong command line, which may hold anything."""
+    """Print click's message about a wrong command line; it may quote any characters."""
     shown = io.StringIO()
     error.show(shown)
     usage, wrong, __ = shown.getvalue().partition("Error: ")
     with contextlib.suppress(OSError, ValueError):
-        if not wrong:  # no word was given, which is answered with the help
+        if not wrong:  # no word was given: the help is the answer
             write(usage, err=True)
             return
         write("\n".join(map(told, usage.split("\n"))), err=True)
@@ -251,9 +251,9 @@ def _print_usage(error: click.ClickException) -> None:
 
 
 def _ready_streams() -> None:
-    """Open missing standard streams, and let all three take every character.
+    """Open missing standard streams, and make all three accept every character.
 
-    The next file opened would get a closed stream's number, and a child's output go into it.
+    Otherwise the next file opened gets a closed stream's number, and receives a child's output.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -269,7 +269,7 @@ def _ready_streams() -> None:
 
 
 def _of_the_system(error: Exception) -> WorkbenchError | None:
-    """The error for what the system did not do or give; None where it is something else."""
+    """The error for a failed system call or a lacking resource; None: another kind of error."""
     from workbench.disk.opening import refused, unanswered
 
     if (known := unanswered(error)) is not None or not isinstance(error, OSError):
@@ -286,20 +286,20 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
             f"{os.fsdecode(error.filename)}: {str(error.strerror).lower()}",
             "Check the permissions of the file, and of the folders above it.",
         )
-    if "temporary directory" in str(error.strerror):  # `tempfile` has tried all that it knows
+    if "temporary directory" in str(error.strerror):  # `tempfile` has tried all its folders
         return MissingError(
             "no folder for temporary files is writable",
             "Free some space there (/tmp), or set TMPDIR to a folder that has some.",
         )
     try:
-        os.getcwd()  # noqa: PTH109 - what a path would ask for as well
+        os.getcwd()  # noqa: PTH109 - `Path.cwd` would call it as well
     except OSError:
         return MissingError("the working folder no longer exists", "Change to another one (`cd`).")
     return None
 
 
 def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
-    """Return the commands for a program in Python that was named to one of CUDA; else ""."""
+    """Return the commands for a Python program given to a command for CUDA programs; else ""."""
     own = itertools.takewhile(lambda word: word != "--", arguments)
     for word in [*own, error.message.partition(":")[0]]:
         text = ""
@@ -319,7 +319,7 @@ def _for_python(arguments: Iterable[str], error: WorkbenchError) -> str:
 
 
 def _leave(code: int) -> NoReturn:
-    """End, and leave nothing in a buffer that Python would fail to write on its way out."""
+    """End; leave nothing in a buffer that Python would fail to write at exit."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -330,7 +330,7 @@ def _leave(code: int) -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Entry point: returns 0, or exits with one of the codes of docs/exit-codes.md."""
     arguments = sys.argv[1:] if argv is None else argv
-    # Options of ours stand before the command; behind it they may be another program's.
+    # Our options precede the command; options after it may belong to another program.
     pairs = itertools.pairwise(["", *arguments])
     ours = list(itertools.takewhile(lambda two: two[1][:1] == "-" or two[0] == "--lang", pairs))
     plain = any(each == "--json-errors" for _, each in ours)
@@ -350,7 +350,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             code = app.main(args=arguments, prog_name="workbench", standalone_mode=False)
         finally:
-            if not isinstance(sys.exception(), Exception):  # also where a command exits itself
+            if not isinstance(sys.exception(), Exception):  # also if a command exits by itself
                 sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
@@ -372,7 +372,7 @@ def main(argv: list[str] | None = None) -> int:
         _print_error(stopped, code=130, plain=plain)
         sys.exit(130)
     except BrokenPipeError:
-        # `workbench list | head`: the reader has left, which is not an error of ours.
+        # `workbench list | head`: the reader has closed the pipe, which is not our error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:

@@ -1,9 +1,9 @@
 """The counter catalog: ids, meanings and units for the numbers that a profile holds.
 
 The catalog itself is data (``data/counters.toml``, documented there and in
-docs/counters.md). This module looks a counter up in a launch: by the names that
-different chips and ncu versions gave it, else by formula, else from the
-instruction table. What cannot be found is `Missing` with the reason, never zero.
+docs/counters.md). This module looks a counter up in a launch: by the names that different chips and
+ncu versions gave it, else by formula, else from the instruction table. A counter that cannot be
+found is `Missing`, with the reason, and never zero.
 """
 
 from __future__ import annotations
@@ -28,24 +28,23 @@ from workbench.units import inside, quantity
 _OPCODE = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z0-9]+)")
 _REFERENCE = re.compile(r"@(\w+)")
 _FACTOR = re.compile(r"ceil\(|[^\s()]+|[+*/-]|\)")
-#: Units of things that are counted one by one: ncu gives some of them as floats.
+#: Units of things that are counted in whole numbers; ncu gives some of them as floats.
 _COUNTS = frozenset(
     "inst sector wavefront request byte block thread warp branch register sample flop cycle".split()  # noqa: SIM905
 )
 
 
 class Counter(Record, frozen=True, rename={"named": "title", "explained": "meaning"}):
-    """One entry of the catalog. `named` and `explained` are what `title` and `meaning` translate.
+    """One entry of the catalog. `title` and `meaning` translate `named` and `explained`.
 
-    `noise` is a relative and `floor` an absolute change (in `unit`) that two
-    captures of the same kernel can show; a move must leave both. `lines` are the
-    names of the per-instruction metric behind the counter, newest first; `line`
-    is the first of them. Where `additive` holds, the line metric's sum over all
-    lines is the counter. `touching` names a per-instruction metric: the counter is the
-    executions of all instructions that have any of it. `needs` are the counters one of
-    which a share or ratio must have to mean anything, `rest` the other part of a share.
-    `follows` are counters whose change brings this one's with it. The emulator has `instead`.
-    `derived` are formulas that are only right to some percent: of a unit's share of its peak.
+    `noise` is a relative and `floor` an absolute change (in `unit`) that two captures of the same
+    kernel can show; a move must exceed both. `lines` are the names of the per-instruction metric
+    behind the counter, newest first; `line` is the first of them. If `additive`, the line metric's
+    sum over all lines is the counter. `touching` names a per-instruction metric: the counter is the
+    executions of all instructions that have any of it. A share or ratio is undefined unless one of
+    the counters `needs` is there; `rest` is the other part of a share. A change of the counters
+    `follows` changes this one too. The emulator has `instead`. `derived` are formulas, from a
+    unit's share of its peak, that are only right to some percent.
     """
 
     id: str
@@ -73,7 +72,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 
     @property
     def title(self) -> str:
-        """Its name for readers."""
+        """The name shown to readers."""
         return _(self.named)
 
     @property
@@ -91,7 +90,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
         """The rule that joins several launches: counts add, rates are weighted by duration.
 
         Values that the compiler and the launch fix (registers, block size, limits) have no sum or
-        mean; there the longest launch speaks for all.
+        mean; there the value of the longest launch is used.
         """
         if self.combine:
             return self.combine
@@ -101,7 +100,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 
     @property
     def phrase(self) -> str:
-        """The title inside of a sentence: ``shared wavefronts``, but ``MIO throttle``."""
+        """The title inside a sentence: ``shared wavefronts``, but ``MIO throttle``."""
         return inside(self.title)
 
     @property
@@ -113,7 +112,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 class Reading(NamedTuple):
     """A counter's value in one launch. `ncu` is the name or formula it came from.
 
-    `derived`: not counted, but computed from shares of peaks, to some percent.
+    `derived`: not counted, but computed from shares of peaks; right to some percent.
     """
 
     value: Number
@@ -128,25 +127,25 @@ class Reading(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value, formatted, behind its mark."""
+        """The formatted value, after its mark."""
         return f"{self.mark}{quantity(self.value, self.unit)}"
 
 
-#: Follows the title of a derived counter, wherever it is shown; and of an estimated one.
+#: The suffixes of the titles of derived and of estimated counters, wherever they are shown.
 DERIVED, ESTIMATED = N_(" (derived)"), N_(" (estimated)")
-#: So begin the emulator's metrics of machine instructions, which it estimates.
+#: Prefix of the emulator's metrics of machine instructions, which it estimates.
 MACHINE = "ptx__machine_"
 #: Its metric of executed PTX.
 PTX = "ptx__inst_executed"
-#: Two derived counts of one kernel differ by up to this part of them (docs/counters.md).
+#: Two derived counts of one kernel differ by up to this fraction (docs/counters.md).
 DERIVED_NOISE = 0.03
 
 
 class Missing(NamedTuple):
     """The reason for a counter's missing value in one launch.
 
-    `undefined` tells "the kernel does nothing of the kind" (bytes per load sector of a kernel
-    without loads) from "not measured".
+    `undefined`: the kernel does nothing of the kind (bytes per load sector of a kernel without
+    loads); otherwise it was not measured.
     """
 
     reason: str
@@ -154,7 +153,7 @@ class Missing(NamedTuple):
 
     @property
     def text(self) -> str:
-        """An em dash, where a value would stand."""
+        """An em dash in place of a value."""
         return quantity(None)
 
 
@@ -178,7 +177,7 @@ class Catalog:
         return {group: _(title) for group, title in self._groups.items()}
 
     def group_title(self, group: str) -> str:
-        """The title of a group; "" for none."""
+        """The title of a group; "" if there is no such group."""
         return _(self._groups.get(group, ""))
 
     def __iter__(self) -> Iterator[Counter]:
@@ -191,7 +190,7 @@ class Catalog:
         return counter_id in self._by_id
 
     def __getitem__(self, counter_id: str) -> Counter:
-        """Return the counter of that id; UsageError: none, with the nearest ones in the hint."""
+        """Return the counter of that id; UsageError: unknown; the hint names the nearest ones."""
         counter = self._by_id.get(counter_id)
         if counter is None:
             near = get_close_matches(counter_id, self._by_id, n=3)
@@ -229,7 +228,7 @@ class Catalog:
 
 
 def _references(counter: Counter) -> list[str]:
-    """The counters that it is made of; further formulas are only other ways to find it."""
+    """The counters in its first formula; further formulas are only other ways to find it."""
     return _REFERENCE.findall(counter.formulas[0]) if counter.formulas else []
 
 
@@ -255,10 +254,10 @@ def catalog() -> Catalog:
 def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
     """Read a counter's value in one launch.
 
-    Tried in order: the instructions that touch a metric, the ncu names, the formulas, the opcodes
-    in the instruction table, for additive counters the sum of the line metric, and values from
-    shares of peaks (`Reading.derived`). A value that is NaN, text or undefined (a share of nothing)
-    is `Missing`.
+    It tries in order: the instructions that touch a metric, the ncu names, the formulas, the
+    opcodes in the instruction table, for additive counters the sum of the line metric, and values
+    from shares of peaks (`Reading.derived`). A value that is NaN, text or undefined (a share of
+    nothing) is `Missing`.
     """
     if isinstance(counter, str):
         counter = catalog()[counter]
@@ -269,7 +268,7 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
 
 
 def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> Missing | None:
-    """Explain why a share or ratio that ncu writes as 0 or 100 has no whole; None if it has one."""
+    """Explain why a share or ratio that ncu gives as 0 or 100 lacks a whole; None if it has one."""
     if isinstance(found, Reading) and counter.unit == "%" and 0 < found.value < 100:
         return None
     wholes = [read(launch, name) for name in counter.needs]
@@ -350,7 +349,7 @@ def _number(launch: Launch, name: str) -> Number | None:
     return metric.value
 
 
-#: Groups of counters that follow from no program: a chip has to run it.
+#: Groups of counters that cannot be derived from a program: a chip has to run it.
 _HARDWARE = ("time", "throughput", "cache", "dram", "issue", "stalls", "pipes", "samples")
 NEVER_EMULATED = "the emulator never has it"
 
@@ -464,9 +463,9 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
 
 #: Marks a value that no run can have.
 IMPLAUSIBLE = N_("not plausible")
-#: Clocks and passes differ by as much.
+#: Clocks and passes differ by this factor.
 MARGIN = 1.05
-#: Most percent of a sector's bytes that lanes can use.
+#: The largest percentage of a sector's bytes that lanes can use.
 _SHARED_BYTES = 1600.0
 _OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
 

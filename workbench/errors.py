@@ -1,4 +1,4 @@
-"""Errors that a user can meet, the exit codes they end the program with, and the name meant.
+"""Errors that a user can meet, their exit codes, and the nearest name to a misspelled one.
 
 Every error says what happened, where, and what to do next (`hint`). The command
 line prints both and exits with `exit_code`; a traceback appears only with
@@ -15,8 +15,8 @@ from typing import Self
 class WorkbenchError(Exception):
     """Base of every error that is shown to the user without a traceback.
 
-    `message` says what happened and where; `hint` what to do next, empty only where nothing can be
-    done.
+    `message` says what happened and where; `hint` says what to do next, and is empty only if
+    nothing can be done.
     """
 
     exit_code: int = 1
@@ -29,7 +29,7 @@ class WorkbenchError(Exception):
             self.add_note(f"hint: {hint}")  # a notebook prints it below the message
 
     def kept(self) -> Self:
-        """The error for a list of errors: without the frames, which hold whatever they read."""
+        """The error for a list of errors, without its frames, which hold all they read."""
         self.__traceback__ = self.__cause__ = self.__context__ = None
         return self
 
@@ -47,7 +47,7 @@ class MissingError(WorkbenchError):
 
 
 class CountersDeniedError(MissingError):
-    """The driver keeps the GPU's counters from this user; times and the emulator need none."""
+    """The driver denies this user the GPU's counters; timing and the emulator need none."""
 
 
 class KernelError(WorkbenchError):
@@ -57,11 +57,11 @@ class KernelError(WorkbenchError):
 
 
 class UnfitError(KernelError):
-    """The kernel declares more than a block has."""
+    """The kernel declares more than a block may have."""
 
 
 class HangError(KernelError):
-    """The kernel did not end in the time, or with the memory, that it was given."""
+    """The kernel did not end within the time or the memory that it was given."""
 
 
 class DataError(WorkbenchError):
@@ -77,19 +77,19 @@ class InconclusiveError(WorkbenchError):
 
 
 class ProgramError(WorkbenchError):
-    """A user's own program failed by itself: its exit code (`code`) is passed on."""
+    """A user's own program failed: its exit code (`code`) is passed on."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
         self.exit_code = code
 
 
-#: Messages that one error repeats.
+#: The most messages that one error repeats.
 _TOLD = 10
 
 
 def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
-    """The one error, or one with the first one's code and the words of all."""
+    """Return the only error, or one with the first one's code and the messages of all."""
     first = errors[0]
     if len(errors) == 1:
         return first
@@ -99,16 +99,16 @@ def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
     return type(first)(f"{len(errors)} files cannot be read: {words}", first.hint)
 
 
-# --- the nearest right name, where a misspelled one caused the error --------------------
+# --- the nearest right name, if a misspelled one caused the error --- --------------------
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The name out of `names` that is most like `name`; empty where none is like it."""
+    """The name in `names` that is most similar to `name`; empty if none is similar."""
     candidates = list(dict.fromkeys(names))
     close = get_close_matches(name, candidates, n=1, cutoff=0.55)
     if close:
         return close[0]
-    # A wrong case alone ("m" for "M") shares no character, so difflib scores it zero.
+    # A name in the wrong case ("m" for "M") shares no character, so difflib scores it zero.
     return next((other for other in candidates if other.lower() == name.lower()), "")
 
 

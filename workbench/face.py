@@ -27,10 +27,10 @@ class Session(
 
 
 def open_session(folder: Path | str = ".", *, listener: Listener | None = None) -> Session:
-    """Open the project (``wb.open``) of a folder: the nearest one upwards that has settings.
+    """Open the project (``wb.open``) of a folder: the nearest one with settings, going upwards.
 
     `listener` receives progress of long operations; None: it is not shown. Raises UsageError: there
-    is not a project at or above the folder.
+    is no project at or above the folder.
     """
     session = Session(Path(folder), listener)
     if session.found is None:
@@ -46,11 +46,11 @@ def read_report(target: Path | str, *, launch: int | None = None) -> Target:
     """Read a report of Nsight Compute (``wb.read_report``), without a project.
 
     `target` is its path, ``x.ncu-rep`` or compressed ``x.ncu-rep.zst``; ``x.ncu-rep::softmax``
-    picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch. `launch`: only this launch,
-    counted from 1.
+    picks kernels by name, ``x.ncu-rep::softmax#2`` the second launch. `launch`: read only this
+    launch, counted from 1.
 
     Raises:
         UsageError: there is no such file, or no such kernel in it.
-        DataError: it is damaged.
+        DataError: the file is damaged.
     """
     return Session().show(str(target), launch=launch)

@@ -1,4 +1,4 @@
-"""The features beside the core, each a folder of the package that can be deleted.
+"""The features outside the core, each a folder of the package that can be deleted.
 
 A feature's folder holds its commands, its methods of a session (``session.py``), its documentation
 (``docs/``) and its tests (``tests/``). To take one out, delete the folder, its row here, its import
@@ -21,19 +21,19 @@ class Feature(NamedTuple):
 
     Attributes:
         name: Its folder in the package.
-        commands: Name of a command (``tune``), or of one below another (``serve mcp``) -> its
-            module in the folder, and one line for ``--help``.
+        commands: Name of a command (``tune``) or subcommand (``serve mcp``) -> its module in the
+            folder, and one line for ``--help``.
         moved: A command of the last release -> what it is now.
-        heading: The one of its commands in ``--help``.
+        heading: The heading of its commands in ``--help``.
         first: The command that ``--help`` lists before all others.
-        extra: The extra of pyproject.toml that it needs alone.
+        extra: The extra in pyproject.toml that only it needs.
         documents: Module of its JSON documents (`workbench.views.shapes.schema.Documents`).
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
-        captures: Module that says what ``@NAME`` means (`workbench.session.captures.Captures`).
+        captures: Module that resolves ``@NAME`` (`workbench.session.captures.Captures`).
         programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
-        gates: Module whose `write_verdicts` writes results of `verify` as `check` writes gates.
+        gates: Module whose `write_verdicts` writes `verify`'s results as `check` writes gates.
         starts: Module whose `start_tuned` writes the next version of a tuned one.
-        begins: Module whose `OPTIONS` are those of ``new`` for programs, `from_program` their work.
+        begins: Module with `OPTIONS` for ``new`` of programs, and `from_program` for them.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
             `workbench.session.runners.Runner` of project, study and display.
     """
@@ -55,7 +55,7 @@ class Feature(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Its folder."""
+        """The feature's folder."""
         return Path(__file__).resolve().parent / self.name
 
     def load(self, module: str) -> ModuleType:

@@ -1,8 +1,8 @@
 """Look up a chip's limits by compute capability, and its peaks by product.
 
 The facts are data (``data/chips.toml``, with their sources). `chip_for` joins them with the
-profile's own device: number of SMs and clocks are always the device's, because products differ in
-both.
+profile's own device: the number of SMs and the clocks are always the device's, because products
+differ in both.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Chip(Record, frozen=True):
     """Limits and peaks of one device. Sizes in bytes, rates per second.
 
     `memory_bandwidth` is the data sheet's, else computed from the device's memory
-    clock and bus (see `bandwidth_source`), else 0. `assumed` names the compute
-    capability whose limits stand in for one that the table does not list.
+    clock and bus (see `bandwidth_source`), else 0. `assumed` names the compute capability whose
+    limits are used for one that the table does not list.
     """
 
     name: str
@@ -34,9 +34,9 @@ class Chip(Record, frozen=True):
     warps_per_sm: int
     blocks_per_sm: int
     shared_per_sm: int
-    shared_per_block: int  # with opt-in
-    shared_reserved: int  # per block, kept by CUDA
-    shared_unit: int  # allocation granularity
+    shared_per_block: int  # bytes bytes with opt-in
+    shared_reserved: int  # bytes per block, reserved by CUDA
+    shared_unit: int  # allocation granularity in bytes in bytes
     shared_configs: tuple[int, ...]  # sizes that the shared-memory part of the L1 can have
     fp32_lanes: int
     fp64_lanes: int
@@ -54,13 +54,13 @@ class Chip(Record, frozen=True):
     tensor_half: int = 0
     tensor_tf32: int = 0
     tensor_int8: int = 0
-    store_sectors: int = 0  # that an SM sends to the L2 in a cycle; 0: unknown
+    store_sectors: int = 0  # bytes bytes that an SM sends to the L2 in a cycle; 0: unknown
     # this device
     sms: int = 0
     sm_clock: float = 0.0
     memory_bandwidth: float = 0.0
     bandwidth_source: str = ""
-    l2_requests: float = 0.0  # that the L2 takes, one for each line that is touched; 0: unknown
+    l2_requests: float = 0.0  # requests that the L2 takes, one for each line touched; 0: unknown
     assumed: str = ""
 
     def fp32_peak(self, clock: float | None = None) -> float:
@@ -68,7 +68,7 @@ class Chip(Record, frozen=True):
         return 2.0 * self.fp32_lanes * self.sms * (clock or self.sm_clock)
 
     def tensor_peak(self, operations: int, clock: float | None = None) -> float:
-        """Operations per second of matrix units that do `operations` a cycle and SM."""
+        """Operations per second of matrix units that do `operations` per cycle and SM."""
         return float(operations) * self.sms * (clock or self.sm_clock)
 
 
@@ -79,7 +79,7 @@ def _table(name: str = "chips") -> dict[str, Any]:
 
 
 def of_all_chips(table: str, row: type[_Row]) -> tuple[_Row, ...]:
-    """A table of ``data/machine.toml``: what chips have in common."""
+    """A table of ``data/machine.toml``: properties common to all chips."""
     return msgspec.convert(_table("machine")[table], tuple[row, ...])  # type: ignore[valid-type]
 
 
@@ -95,14 +95,14 @@ def _limits(capability: tuple[int, int]) -> tuple[dict[str, Any], str] | None:
 
 
 def shared_per_block(arch: str) -> int:
-    """Bytes of shared memory that a block of an ``sm_90a`` may have; 0: not known."""
+    """Bytes of shared memory that a block may have on an ``sm_90a``; 0: unknown."""
     number = arch.removeprefix("sm_").rstrip("af")
     found = _limits((int(number[:-1]), int(number[-1]))) if number[1:].isdigit() else None
     return int(found[0]["shared_per_block"]) if found else 0
 
 
 def _product(device: Device) -> dict[str, Any]:
-    """Return the known facts of a product, by the fields of `Chip`."""
+    """Return the known facts about a product, by the fields of `Chip`."""
     for product in _table()["product"]:
         # Word boundaries keep "T4" out of "T400" and "L4" out of "L40".
         if re.search(rf"\b{re.escape(product['match'])}\b", device.name, re.IGNORECASE):
@@ -111,7 +111,7 @@ def _product(device: Device) -> dict[str, Any]:
                 "bandwidth_source": product["source"],
                 "l2_requests": product.get("l2_requests", 0.0),
             }
-    # Every memory since GDDR5 and HBM moves two words per clock as CUDA reports it.
+    # Every memory since GDDR5 and HBM moves two words per clock that CUDA reports.
     computed = 2.0 * device.memory_clock * device.memory_bus_bits / 8
     source = "memory clock and bus width of the device" if computed else ""
     return {"memory_bandwidth": computed, "bandwidth_source": source}
@@ -137,7 +137,7 @@ def chip_for(device: Device) -> Chip | None:
     return msgspec.convert(fields, Chip)
 
 
-#: Common to all chips: bytes of a sector, a line and all banks, lanes of a warp.
+#: Common to all chips: bytes of a sector, of a line and of all banks; lanes of a warp.
 SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
 LINE_BYTES: int = _table()["common"]["line_bytes"]
 WAVEFRONT_BYTES: int = _table()["common"]["banks"] * _table()["common"]["bank_bytes"]

@@ -1,10 +1,10 @@
 """The words people read, in their language: English as it is written here, or Chinese.
 
-Whatever a person reads is passed to `_` (or `ngettext`) where it is shown, as a whole sentence
-with named fields, so that a translation may order them anew. A text made before the language is
-known, such as a table of titles, is marked with `N_` and passed to `_` later. What programs read
-(JSON, CSV, names, ids, exit codes) is never passed. Where a sentence has no translation, it is
-English. Translations are `data/locale/zh_CN/*.po`; `make catalogue` collects and compiles them.
+All text for people is passed to `_` (or `ngettext`) where it is shown, as a whole sentence with
+named fields, so that a translation may reorder them. A text made before the language is known, such
+as a table of titles, is marked with `N_` and passed to `_` later. Output for programs (JSON, CSV,
+names, ids, exit codes) is never passed. A sentence without a translation stays English.
+Translations are `data/locale/zh_CN/*.po`; `make catalogue` collects and compiles them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 #: Language -> the folder of its catalogue; English needs none.
 LANGUAGES = {"en": "", "zh": "zh_CN"}
-#: A user's setting; `--lang` goes before it, the system's own settings after it.
+#: A user's setting; `--lang` overrides it, and it overrides the system's settings.
 VARIABLE = "WORKBENCH_LANG"
-#: Precedes in the catalogue the texts of `told`: gettext's sign of a context.
+#: Precedes the texts of `told` in the catalogue; gettext calls it a context.
 TOLD = "told\x04"
-#: Sentences within a sentence, and places before it; a text that goes deeper is a stranger's.
+#: Most levels of sentences within a sentence, and of places before it; a deeper text is foreign.
 _DEPTH = 6
-#: Most searches of the catalogue for one text: a stranger's text can have any number of readings
-#: as templates within templates.
+#: Most catalogue searches for one text: a foreign text can have any number of readings as templates
+#: within templates.
 _LOOKS = 150
-#: Most lines and sentences to translate; a longer text is a compiler's or a stranger's.
+#: Most lines and sentences to translate; a longer text is from a compiler or another program.
 _MOST = 16
-#: Fields that hold one of a few words: of these each template is one of its own.
+#: Fields that hold one of a few words; each word makes a template of its own.
 _WORDS = {
     "verb": ("reads", "writes", "changes", "copies to", "copies from"),
     "was": ("read", "written"),
     "space": ("global", "shared", "local"),
 }
-#: In a field: the place of another sentence; in one without a template a full stop, too.
+#: Within a field, this separates sentences; in a text without a template a full stop does too.
 _PLACE = r"\S:\d+: "
 _ANOTHER = rf"{_PLACE}|\. [`A-Z]|\.$"
 _Literal = TypeVar("_Literal", bound=str)
@@ -59,14 +59,14 @@ def asked(environment: Mapping[str, str]) -> str:
 
 
 def use(lang: str) -> None:
-    """Speak a language (a key of `LANGUAGES`) from now on, in every thread."""
+    """Use a language (a key of `LANGUAGES`) from now on, in every thread."""
     global _chosen
     _chosen = lang
 
 
 @contextlib.contextmanager
 def using(lang: str) -> Iterator[None]:
-    """Speak a language for a while, in this thread alone."""
+    """Use a language in the block, in this thread only."""
     token = _within.set(lang)
     try:
         yield
@@ -75,15 +75,15 @@ def using(lang: str) -> Iterator[None]:
 
 
 def current() -> str:
-    """The language that is spoken: a key of `LANGUAGES`."""
+    """The current language: a key of `LANGUAGES`."""
     return _within.get() or _chosen
 
 
 class _Chinese(str):
-    """A Chinese text whose fields stand apart where they are Latin, and only there."""
+    """A Chinese text with blanks around Latin fields, and only around those."""
 
     def format(self, /, *args: object, **fields: object) -> str:
-        """As `str.format`, with named fields alone."""
+        """Fill in as `str.format` does, with named fields only."""
         out = ""
         for literal, name, spec, conversion in Formatter().parse(self):
             out = _beside(out, literal)
@@ -99,7 +99,7 @@ def _fillable(text: str) -> str:
 
 
 def _beside(text: str, more: str) -> str:
-    """Two pieces: a blank between Chinese and a Latin letter or digit, none between Chinese."""
+    """Join two pieces, with a blank only between Chinese and a Latin letter or digit."""
     left, right = text[-1:], more[:1]
     if (_is_han(left) and _is_latin(right)) or (_is_latin(left) and _is_han(right)):
         return f"{text} {more}"
@@ -119,13 +119,13 @@ def _is_latin(sign: str) -> bool:
 
 
 def _(text: str) -> str:
-    """`text` in the language that is spoken."""
+    """`text` in the current language."""
     lang = _within.get() or _chosen
     return text if lang == "en" or not text else _fillable(_catalogue(lang).gettext(text))
 
 
 def ngettext(one: str, many: str, n: float) -> str:
-    """The text for `n` things: `one` where it is 1, else `many`, or the translation of both."""
+    """The text for `n` things: `one` if it is 1, else `many`, or the translation of both."""
     lang = _within.get() or _chosen
     if lang == "en":
         return one if n == 1 else many
@@ -140,10 +140,10 @@ def N_(text: _Literal) -> _Literal:  # noqa: N802 - what translators and their t
 def told(text: str) -> str:
     """Translate a filled-in English sentence of ours.
 
-    An error, a notice or a line of progress is kept, compared and sent to programs in English; only
-    the display translates it, by its template, which the catalogue has under `TOLD`, and translates
-    what fills it in turn. Of several lines the first is ours, others may be. Without a template for
-    a line, each of its sentences is translated, or the text behind a place (``study.py:3: …``).
+    An error, a notice or a line of progress is kept, compared and sent to programs in English. Only
+    the display translates it, by its template, which the catalogue has under `TOLD`, and then the
+    texts in its fields. The first of several lines is ours, others may be. Without a template for a
+    line, each of its sentences is translated, or the text after a place (``study.py:3: …``).
     """
     lang = current()
     return text if lang == "en" else _told(text, lang, _DEPTH, [_LOOKS])
@@ -168,7 +168,7 @@ def _told(text: str, lang: str, depth: int, left: list[int]) -> str:
 
 
 def _further(line: str, lang: str, depth: int, left: list[int]) -> str:
-    """A line behind the first one, which keeps its indent and place; it may be a compiler's."""
+    """Translate a line after the first; it keeps its indent and place, and may be a compiler's."""
     bare = line.lstrip(" ")
     theirs = not bare or re.match(r"\S+\(\d+\): ", bare)
     said = None if theirs else _sentences(bare, lang, depth, left)
@@ -187,7 +187,7 @@ def _placed(text: str) -> tuple[str, str]:
 
 
 def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:
-    """A text of one sentence of ours or several; None where it begins with none."""
+    """A text of one or several sentences of ours; None: it does not begin with one."""
     if (said := _sentence(text, lang, depth, left)) is not None:
         return said
     out, begin, end = "", 0, text.find(". ") + 1
@@ -201,7 +201,7 @@ def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:
 
 
 def _sentence(text: str, lang: str, depth: int, left: list[int]) -> str | None:
-    """Translate a sentence by a template, with its full stop or without; None: none matches."""
+    """Translate a sentence by a template, with or without its full stop; None: no match."""
     if (said := _filled_in(text, lang, depth, left)) is None and text.endswith("."):
         said = _filled_in(text[:-1], lang, depth, left)
         return None if said is None else f"{said}。"
@@ -221,7 +221,7 @@ def _filled_in(
             filled, inner = found.groupdict(), {}
             for name, x in filled.items():
                 inner[name] = _(TOLD + x) if name in _WORDS else x
-                if " " in x:  # a word alone may be a name
+                if " " in x:  # a single word may be a name
                     inner[name] = _told(x, lang, depth - 1, left)
             took = (re.search(_PLACE if x != inner[n] else _ANOTHER, x) for n, x in filled.items())
             if strict and any(took):
@@ -232,8 +232,8 @@ def _filled_in(
 
 @cache
 def _templates(lang: str) -> list[tuple[int, str, str, str]]:
-    """Letters of each template's own, its longest piece, itself, its translation; fullest first."""
-    # No method lists what a catalogue holds; Django reads this one as well.
+    """Each template's count of letters, longest piece, text and translation; most letters first."""
+    # No public method lists a catalogue's entries; Django reads this attribute as well.
     held: dict[str, str] = vars(_catalogue(lang))["_catalog"]
     found = []
     for key, said in held.items():
@@ -249,7 +249,7 @@ def _templates(lang: str) -> list[tuple[int, str, str, str]]:
 def _pattern(form: str) -> re.Pattern[str]:
     """Return a template as a pattern, in which each field is as short as it can be.
 
-    It never goes back and tries again, so that a stranger's name costs no more than its length.
+    It never backtracks, so the time for a foreign name is linear in its length.
     """
     names, pieces = list[str](), [""]
     for literal, name, *__ in Formatter().parse(form):

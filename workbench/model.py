@@ -1,6 +1,6 @@
 """The records that cross borders. `Profile` is the waist of the program.
 
-Before a `Profile` there may be hardware; behind it all is pure. Records are frozen
+Code before a `Profile` may need hardware; code after it is pure. Records are frozen
 `msgspec.Struct`s, validated while they are decoded from JSON. Units inside: seconds, bytes,
 hertz, percent (0-100) where the unit says ``%``.
 """
@@ -42,7 +42,7 @@ class SourceFile(Record, frozen=True):
     """A source file as it was when the profile was captured.
 
     `path` is what line tables refer to: relative to the project for our own files, as recorded
-    for reports captured elsewhere. `text` is None where the report names a file without it.
+    for reports captured elsewhere. `text` is None if the report names a file without it.
     """
 
     path: str
@@ -51,7 +51,7 @@ class SourceFile(Record, frozen=True):
 
 
 class KernelResources(Record, frozen=True):
-    """The compiler's resources of one kernel; sizes in bytes. `implied_*`: its launch must add."""
+    """The compiler's resources for one kernel; sizes in bytes. Its launch must add `implied_*`."""
 
     name: str
     registers: int
@@ -61,7 +61,7 @@ class KernelResources(Record, frozen=True):
     spill_stores: int = 0
     spill_loads: int = 0
     implied_shared: int = 0  # dynamic shared memory
-    implied_args: int = 0  # null pointers behind the arguments
+    implied_args: int = 0  # null pointers after the arguments
 
 
 #: The compiler of machine code that a program brought along: it and its flags are unknown.
@@ -80,7 +80,7 @@ class Build(Record, frozen=True):
 
 
 class Device(Record, frozen=True):
-    """The chip a profile speaks of. Clocks in hertz, sizes in bytes."""
+    """The chip that a profile is about. Clocks in hertz, sizes in bytes."""
 
     name: str  # "NVIDIA H200"
     slug: str  # "h200": folder name in profiles/
@@ -134,10 +134,10 @@ class InstructionTable(Record, frozen=True):
 
 
 class ByTiming(Record, frozen=True):
-    """Emulated instructions that ran as often as one order of the warps has it; a chip has many.
+    """Emulated instructions whose counts depend on the order of warps, which varies on a chip.
 
-    `rows` of the launch's instruction table, and the values that metrics would have `without`
-    them, of those that would have another one (None: there would be no value).
+    `rows` of the launch's instruction table, and the values of the metrics that would change
+    `without` them (None: there would be no value).
     """
 
     rows: tuple[int, ...]
@@ -147,8 +147,8 @@ class ByTiming(Record, frozen=True):
 class Timeline(Record, frozen=True):
     """PM samples of a kernel's run by ncu's metric name: row n is at n × `interval` seconds.
 
-    `reached`: rows of each metric whose pass ended before the longest one. In later rows a metric
-    is absent; in earlier ones that a column lacks it is 0.
+    `reached`: number of rows of each metric whose pass ended before the longest one. In later rows
+    a metric is absent; in an earlier row that its column lacks, it is 0.
     """
 
     interval: float
@@ -187,7 +187,7 @@ class Launch(Record, frozen=True, weakref=True):
 
     kernel: str  # function name without parameters
     index: int  # order within the profile
-    signature: str = ""  # demangled, where it differs from `kernel`
+    signature: str = ""  # demangled, if it differs from `kernel`
     workload: Literal["kernel", "graph", "range", "cmdlist", "other"] = "kernel"
     grid: Dim3 = (0, 0, 0)
     block: Dim3 = (0, 0, 0)
@@ -204,7 +204,7 @@ class Launch(Record, frozen=True, weakref=True):
     samples: int = 1  # launches of a report that this one is the mean of; see `spreads`
 
     def __repr__(self) -> str:
-        # All that a launch holds would be a megabyte on a prompt, or in a failed assertion.
+        # A full repr would print a megabyte at a prompt or in a failed assertion.
         return f"<{self.kernel} grid={self.grid} block={self.block}>"
 
     @property
@@ -238,23 +238,23 @@ class Capture(Record, frozen=True):
 
 
 DEBUG_BUILD = "debug-build"  #: code of the notice that machine code was built with -G
-COMPILER = "compiler"  #: what ptxas did to a kernel: spilled, serialized
-COUNTERS_DENIED = "counters-denied"  #: that the driver keeps the GPU's counters from this user
+COMPILER = "compiler"  #: ptxas's changes to a kernel: spills, serialization
+COUNTERS_DENIED = "counters-denied"  #: the driver denies this user the GPU's counters
 
 
 class Notice(Record, frozen=True, kw_only=False):
-    """A warning that travels with a profile: what, and what it means for the reader."""
+    """A warning stored with a profile: the fact, and its meaning for the reader."""
 
     code: str
     message: str
 
 
 class Profile(Record, frozen=True, weakref=True):
-    """Everything one engine said about one version on one problem on one device."""
+    """All results of one engine for one version on one problem on one device."""
 
     engine: EngineName
     device: Device
-    captured: str  # ISO 8601, UTC, seconds; "" where a foreign report does not say
+    captured: str  # ISO 8601, UTC, seconds; "" if a foreign report does not say
     launches: tuple[Launch, ...]
     schema_version: int = SCHEMA_VERSION
     study: str = ""
@@ -264,7 +264,7 @@ class Profile(Record, frozen=True, weakref=True):
     tools: dict[str, str] = {}  # "ncu": "2025.3.1.0", "driver": …, "workbench": …
     capture: Capture = Capture()
     sources: tuple[SourceFile, ...] = ()
-    source_hash: str = ""  # of version file and what it includes; "" for foreign reports
+    source_hash: str = ""  # of the version's file and its includes; "" for foreign reports
     build: Build | None = None
     verification: Verification | None = None
     notices: tuple[Notice, ...] = ()
@@ -285,7 +285,7 @@ class Estimate(Record, frozen=True):
 
     @property
     def error(self) -> float:
-        """Distance of the interval's end from the median, on its wider side."""
+        """Distance from the median to the interval's end on its wider side."""
         return max(self.high - self.value, self.value - self.low)
 
 
@@ -293,7 +293,7 @@ class DeviceState(Record, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) seen while timing.
 
     `waited`: seconds of load until clocks and heat were steady, before the first time (None:
-    unknown); `settled` is False where the wait ended first.
+    unknown); `settled` is False if the wait ended first.
     """
 
     sm_clock: tuple[float, float] = (0.0, 0.0)  # lowest, highest
@@ -305,12 +305,12 @@ class DeviceState(Record, frozen=True):
 
 
 class Timing(Record, frozen=True):
-    """Time of one version on one problem, outside of any profiler.
+    """Time of one version on one problem, outside any profiler.
 
     `cache` is ``cold`` (buffers rotate over more than twice the L2) or ``warm``, `method`
     ``events`` or ``graph`` (CUDA-graph replay, for short kernels). `first_launch` is the first
     launch's cost, module load included, in seconds. `baseline` was interleaved with the version in
-    the same process; `baseline_hash` is the source hash of its file then ("": older record).
+    the same process; `baseline_hash` is the source hash that its file had then ("": older record).
     """
 
     study: str
@@ -326,7 +326,7 @@ class Timing(Record, frozen=True):
     method: Literal["events", "graph"] = "events"
     converged: bool = True  # the interval reached the wanted width
     first_launch: float = 0.0
-    launches: dict[str, float] = {}  # median seconds per kernel, where there are several
+    launches: dict[str, float] = {}  # median seconds per kernel, if there are several
     flops: int = 0
     bytes: int = 0
     baseline: str = ""
@@ -341,7 +341,7 @@ class Timing(Record, frozen=True):
 
 LineKey = tuple[int, int]  # (index into Profile.sources, 1-based line)
 _Lines = dict[LineKey, dict[str, Number]]
-#: The last launches summed over lines: a page asks for the same launch about ten times.
+#: The most launches whose sums over lines are cached; a page asks for each about ten times.
 _summed: deque[tuple[Launch, _Lines]] = deque(maxlen=16)
 
 
@@ -349,8 +349,8 @@ def line_counters(launch: Launch) -> dict[LineKey, dict[str, Number]]:
     """Sum a launch's per-instruction columns over source lines.
 
     (file index, line) -> {ncu metric name: sum}, of non-zero values. Instructions without a source
-    line come under their file (or -1) and line 0, so that sums over all keys are those over all
-    instructions. The result is shared: do not change it.
+    line are counted under their file (or -1) and line 0, so that sums over all keys are those over
+    all instructions. The result is shared: do not change it.
     """
     for known, lines in tuple(_summed):
         if known is launch:

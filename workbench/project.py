@@ -1,8 +1,8 @@
-"""Find a project's root, its settings and its sub-folders; and caches.
+"""Find a project's root, settings, sub-folders and caches.
 
-Settings say what is run as the user who types a command, so they are looked for as git looks for a
-repository: upwards, no further than where somebody else's folders may begin (`upwards`), and not
-obeyed where another user owns them (`check_owner`).
+Settings decide which programs run with the caller's rights. So they are searched for as git
+searches for a repository: upwards, stopping where another user's folders may begin (`upwards`).
+Settings that another user owns are refused (`check_owner`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from workbench.disk.limits import SETTINGS, read_regular, read_toml
 from workbench.errors import MissingError, UsageError, WorkbenchError
 from workbench.model import Record
 
-#: Folders that a search does not go up into, as ``GIT_CEILING_DIRECTORIES``; and folders whose
-#: settings are obeyed, and all below them, although another user owns them (``*``: everywhere).
+#: Folders that an upward search does not enter, as ``GIT_CEILING_DIRECTORIES``; and folders in and
+#: below which settings of another user are obeyed (``*``: everywhere).
 CEILING_VARIABLE, TRUST_VARIABLE = "WORKBENCH_CEILING", "WORKBENCH_TRUST"
-#: Names the user who became root for one command, and whose files root accepts.
+#: Names the user who became root for one command; root accepts that user's files.
 _SUDO = "SUDO_UID"
-#: Says to the commands that ``serve mcp`` starts that a program asks.
+#: Tells the commands that ``serve mcp`` starts that a program is the caller.
 CLOSED_VARIABLE = "WORKBENCH_CLOSED"
 
 
@@ -38,11 +38,11 @@ class Project(Record, frozen=True):
     """A folder with ``kernels/``, ``profiles/``, ``reports/`` and its settings.
 
     `settings` is the ``[tool.workbench]`` table of ``pyproject.toml`` (or the
-    whole of ``workbench.toml``). `default_study` is the one that a version without a study
-    means: as set there, or else the only one that there is; empty where that is open.
-    `default_device` is the one that is shown of several, as set there; empty for the one with
-    the newest profile. `closed`: a program asks (``mcp``), and a version can include only what
-    its user put in reach: files of ``kernels/``, of the version's ``-I`` folders, and headers.
+    whole of ``workbench.toml``). `default_study` is the study of a version named without one: the
+    one set there, or else the only one; empty if there are several. `default_device` is the one
+    shown if there are several, as set there; empty for the one with the newest profile. `closed`: a
+    program is the caller (``mcp``), and a version can include only files that its user allows:
+    those in ``kernels/`` and in the version's ``-I`` folders, and headers.
     """
 
     root: Path
@@ -68,27 +68,27 @@ class Project(Record, frozen=True):
 
     def facts(self, study: str) -> Path:
         """Return the file with a study's output of its run, for readers, watchers and hashes."""
-        # The store passes over folders with a dot.
+        # The store skips folders that begin with a dot.
         return self.profiles / ".studies" / f"{study}.json"
 
 
-#: The folder of captures and kept runs, in a project or outside of one.
+#: The folder of captures and kept runs, in a project or outside one.
 PRIVATE = ".workbench"
-#: Suffixes of versions' files.
+#: Suffixes of version files.
 VERSION_SUFFIXES = (".cu", ".py")
 
 
 def studies_in(kernels: Path) -> list[str]:
     """Names of the studies: the folders that hold a ``study.py``, in alphabetical order."""
     found = (path.parent.name for path in kernels.glob("*/study.py"))
-    return sorted(name for name in found if not name.startswith("."))  # one that is half written
+    return sorted(name for name in found if not name.startswith("."))  # skips half-written ones
 
 
 # --- how far up, and whose -----------------------------------------------------------------------
 
 
 def upwards(start: Path | None = None) -> Iterator[Path]:
-    """The folders, nearest first, whose settings and captures may speak for `start`.
+    """The folders, nearest first, whose settings and captures may apply to `start`.
 
     The last one is a repository's root (it holds ``.git``), the user's home folder, the last one of
     the same file system, or the one below a folder that ``WORKBENCH_CEILING`` names. Raises
@@ -117,16 +117,16 @@ def _folders(variable: str) -> tuple[Path, ...]:
 
 
 def owner(path: Path, *, follow: bool = True) -> int:
-    """The user id that a file belongs to; of a link its own, unless it is followed."""
+    """The id of a file's owner; for a link its own owner, unless it is followed."""
     return path.stat(follow_symlinks=follow).st_uid
 
 
 def check_owner(root: Path, *paths: Path) -> None:
-    """Refuse files of another user: they would decide what runs as the caller.
+    """Refuse files of another user: they would decide what runs with the caller's rights.
 
-    As git does, root's files are another's as well, but under ``sudo`` root accepts those of the
-    user who became it. `root` is the folder that is looked at, for ``WORKBENCH_TRUST``. Of a link
-    in `paths`, both itself and its target must belong to the caller. Raises UsageError: one of them
+    As in git, root's files count as another user's too, but under ``sudo`` root accepts those of
+    the user who ran it. `root` is the folder to look up in ``WORKBENCH_TRUST``. Of a link in
+    `paths`, both the link and its target must belong to the caller. Raises UsageError: one of them
     does not.
     """
     if found := _foreign(root, paths):
@@ -140,13 +140,13 @@ def check_owner(root: Path, *paths: Path) -> None:
 
 
 def _foreign(root: Path, paths: Sequence[Path]) -> tuple[Path, int] | None:
-    if not hasattr(os, "geteuid"):  # Windows has other owners, and no folders that all may write
+    if not hasattr(os, "geteuid"):  # Windows has other owners, and no folders writable by all
         return None
     own = {os.geteuid()}
     if own == {0} and os.environ.get(_SUDO, "").isdecimal():
         own.add(int(os.environ[_SUDO]))
     for path in paths:
-        # An inaccessible path cannot be read either: its reader reports that.
+        # An inaccessible path cannot be read either; its reader reports that.
         with contextlib.suppress(OSError):
             others = {owner(path), owner(path, follow=False)} - own
             if others and not _trusted(root):
@@ -165,12 +165,12 @@ def _trusted(root: Path) -> bool:
 
 
 def _settings(folder: Path) -> dict[str, object] | None:
-    """Read the settings in a folder; None where it has none.
+    """Read the settings in a folder; None if it has none.
 
     Raises UsageError if they are malformed or another user's.
     """
     own = folder / "workbench.toml"
-    if os.path.exists(own):  # noqa: PTH110 - a folder that may not be entered has none
+    if os.path.exists(own):  # noqa: PTH110 - a folder that cannot be entered has none
         check_owner(folder, folder, own)
         return _table(own)
     shared = folder / "pyproject.toml"
@@ -180,7 +180,7 @@ def _settings(folder: Path) -> dict[str, object] | None:
         tools = _table(shared).get("tool")
     except WorkbenchError:
         if _foreign(folder, (folder, shared)):
-            return None  # most likely no settings of ours, and nobody may stop those below
+            return None  # probably not our settings; they must not block those below
         raise
     if not isinstance(tools, dict) or "workbench" not in tools:
         return None
@@ -249,7 +249,7 @@ def _here(start: Path | None) -> Path:
 
 
 def require_project(start: Path | None = None) -> Project:
-    """Find the project as `find_project` does, or say what to do.
+    """Find the project as `find_project` does, or raise an error with advice.
 
     Raises UsageError: no project at or above the folder.
     """

@@ -1,9 +1,9 @@
 """Git in the folder that a program is run in: revisions, changes, worktrees.
 
-A repository's own settings name programs: to fetch what is missing, to convert files, to show
-them, to watch them, and hooks. A repository may be anybody's, so `git` lets none of them run,
-those of the user's own settings neither, and fetches nothing. Whose repository it is, Git checks
-as ever (``safe.directory``).
+A repository's own settings name programs: to fetch missing objects, to convert files, to show them,
+to watch them, and hooks. A repository may be anybody's. So `git` runs none of these programs, not
+even those in the user's own settings, and fetches nothing. Git still checks the repository's owner
+(``safe.directory``).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.processes.starting import environment, program
 
-#: Bytes of an uncommitted change that are kept; of a longer one only its hash is.
+#: Most bytes of an uncommitted change that are kept; of a longer one only the hash is.
 LONGEST_PATCH = 400_000
 _TIMEOUT_S = 60
 #: The hint for objects missing from a partial clone.
 COMPLETE = (
     "Nothing is fetched for a partial clone: `git fetch --refetch --no-filter` makes it whole."
 )
-#: Settings that hold whatever a repository's own say.
+#: Settings that override a repository's own.
 _FIXED = {
-    # A folder is not a repository because somebody put a file named HEAD into it.
+    # A file named HEAD does not make a folder a repository.
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
     "core.sshCommand": "false",
@@ -49,7 +49,7 @@ _FIXED = {
     "maintenance.auto": "false",
     "gc.auto": "0",
 }
-#: Settings of any name that are a program, and what takes its place.
+#: Settings, under any name, whose value is a program; and the value that replaces it.
 _NAMED = {
     r"filter\.(.+)\.(clean|smudge|process|required)": {
         **dict.fromkeys(("clean", "smudge", "process"), ""),
@@ -60,9 +60,9 @@ _NAMED = {
     r"hook\.(.+)\.(event|command|enabled)": {"event": "", "enabled": "false"},
     r"remote\.(.+)\.(promisor|vcs|uploadpack)": {"promisor": "false", "uploadpack": "false"},
 }
-#: Commands that read or write files of a working tree.
+#: Commands that read or write files in a working tree.
 _CONVERTING = ("diff", "worktree")
-#: A difference without programs; of a submodule, whose settings are its own, its commit.
+#: A diff that runs no programs; for a submodule, which has its own settings, its commit only.
 _PLAIN = (
     *("--no-color", "--no-ext-diff", "--no-textconv"),
     *("--submodule=short", "--ignore-submodules=dirty"),
@@ -72,17 +72,17 @@ _VARIABLES = {
     # Overrides `protocol.NAME.allow` of a repository: no protocol has this name.
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",  # what only looks writes no index
+    "GIT_OPTIONAL_LOCKS": "0",  # commands that only read write no index
     "GIT_PAGER": "cat",
 }
 _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_ASKPASS")
 
 
 class State(Record, frozen=True):
-    """The state of the sources of a captured program.
+    """The state of a captured program's sources.
 
-    `commit` is a full hash, empty outside of Git; `patch` is what `git diff HEAD` said of
-    tracked files, and `patch_sha256` its hash, also where it was too long to be kept.
+    `commit` is a full hash, empty outside Git; `patch` is the output of `git diff HEAD` for tracked
+    files, and `patch_sha256` its hash, even if it was too long to keep.
     """
 
     commit: str = ""
@@ -91,7 +91,7 @@ class State(Record, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether it is just what the commit holds (as far as Git tracks it)."""
+        """Whether the tracked files equal the commit's."""
         return not self.patch_sha256
 
 
@@ -106,10 +106,10 @@ def git(folder: Path, *words: str) -> bytes | None:
 def _git(
     folder: Path, words: Sequence[str], timeout_s: float | None, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git, which starts nothing but itself.
+    """Run git; it starts no other program.
 
     Raises:
-        OSError: it is not there.
+        OSError: git is not installed.
         subprocess.TimeoutExpired: it took too long.
     """
     settings = list(_FIXED.items())
@@ -120,7 +120,7 @@ def _git(
 
 
 def _without_programs(listed: subprocess.CompletedProcess[bytes]) -> Iterator[tuple[str, str]]:
-    """Settings that take the place of all programs that the listed ones name."""
+    """Settings that override all programs that the listed settings name."""
     if listed.returncode:
         raise OSError("git does not list its settings")
     for key in dict.fromkeys(os.fsdecode(listed.stdout).split("\0")):
@@ -152,7 +152,7 @@ def _run_git(
 
 
 def _as_variables(env: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Settings as variables, behind the user's: unlike ``-c``, a name may hold any character."""
+    """Settings as variables, after the user's. Unlike ``-c``, a name may hold any character."""
     count = env.get("GIT_CONFIG_COUNT", "0")
     first = int(count) if count.isdecimal() else 0
     found = {"GIT_CONFIG_COUNT": str(first + len(settings))}
@@ -176,7 +176,7 @@ def commit_of(folder: Path, revision: str) -> str:
 
 
 def state_of(folder: Path) -> State:
-    """The commit that is checked out in `folder`, and the change on top of it."""
+    """The commit checked out in `folder`, and the change on top of it."""
     commit = commit_of(folder, "HEAD")
     if not commit:
         return State()
@@ -190,9 +190,9 @@ def state_of(folder: Path) -> State:
 
 @contextlib.contextmanager
 def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterator[Path]:
-    """A checkout of a revision in a worktree of its own, for as long as the block runs.
+    """A checkout of a revision in its own worktree, for the length of the block.
 
-    No filter and no hook of the repository runs: what Git LFS would fetch is a pointer in it.
+    No filter or hook of the repository runs: a file that Git LFS would fetch stays a pointer.
 
     Raises:
         UsageError: no repository, or no such revision.
@@ -230,7 +230,7 @@ def worktree(folder: Path, revision: str, say: Callable[[str], None]) -> Iterato
 
 
 def _unconverted(place: Path) -> list[str]:
-    """Files of a checkout that a filter would have made something else of."""
+    """Files of a checkout that a filter would have changed."""
     listed = git(place, "ls-files", "-z") or b""
     answer = _git(place, ("check-attr", "--stdin", "-z", "filter"), _TIMEOUT_S, listed)
     fields = os.fsdecode(answer.stdout).split("\0")

@@ -1,14 +1,14 @@
-"""SASS: what is known of its opcodes, and its text read into operations.
+"""SASS: a table of its opcodes, and a parser of its text.
 
-What an opcode is there for, which pipe it needs and which waits it can be blamed for is data
-(``data/sass.toml``, with its sources), a row an opcode; what the table does not list is taken for
-an integer operation. The text is what ``nvdisasm`` and ncu write: ``@!P0 LDG.E.128 R4,
-desc[UR6][R2.64+0x10]``. It names the first register of a group alone, so how wide an operand is
-follows from an opcode's modifiers. Control codes are not part of the text.
+Each opcode's purpose, its pipe and the waits that it can cause are data (``data/sass.toml``, with
+its sources), one row per opcode. An opcode that is not listed is taken for an integer operation.
+``nvdisasm`` and ncu write the text: ``@!P0 LDG.E.128 R4, desc[UR6][R2.64+0x10]``. It names only the
+first register of a group, so the width of an operand follows from the opcode's modifiers. Control
+codes are not part of the text.
 
 Registers are numbers: ``R0``-``R254`` from `GENERAL`, ``UR0``-``UR254`` from `UNIFORM`,
 ``P0``-``P6`` from `PREDICATE`, ``UP0``-``UP6`` from `UNIFORM_PREDICATE`. ``RZ`` and ``PT`` are
-constants and no registers.
+constants, not registers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Flow = Literal["jump", "call", "end", "indirect", "label", "meet", ""]
 
 
 class Opcode(Record, frozen=True):
-    """One row; `data/sass.toml` says what the columns mean. `holds` are words of its states."""
+    """One row; `data/sass.toml` says what the columns mean. `holds` are words from its states."""
 
     space: Literal["global", "shared", "local", "constant", ""] = ""
     access: Access = ""
@@ -64,14 +64,14 @@ def those(condition: Callable[[Opcode], bool]) -> frozenset[str]:
     return frozenset(name for name, row in OPCODES.items() if condition(row))
 
 
-#: Warp state (catalog id) -> the opcodes that can be to blame for it.
+#: Warp state (catalog id) -> the opcodes that can cause it.
 HOLDING: Mapping[str, frozenset[str]] = {
     state: frozenset(name for name, row in OPCODES.items() if word in row.holds.split())
     for word, state in _TABLE.states.items()
 }
 #: Asynchronous copies into shared memory.
 COPIES = those(lambda row: row.access in ("copy", "bulk in"))
-#: Reads and writes of global memory by lanes; both ways where an atomic does.
+#: Reads and writes of global memory by lanes; an atomic does both.
 PRODUCTS = those(lambda row: row.pipe == "tensor")
 GLOBAL_LOADS = those(lambda row: row.space == "global" and row.access in ("load", "copy"))
 GLOBAL_STORES = those(lambda row: row.space == "global" and row.access == "store")
@@ -85,7 +85,7 @@ def pipe(opcode: str) -> str:
 
 
 def queue_of(state: str, opcode: str) -> str:
-    """Name of the queue or pipe that a throttle at an instruction waits for; "": no throttle."""
+    """Name of the queue or pipe that a throttled instruction waits for; "": not a throttle."""
     if state == "math_pipe_throttle":
         return pipe(opcode)
     return _TABLE.queues.get(state, "")
@@ -113,7 +113,7 @@ _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)(\.64)?(?![\w])")
 #: A plain register operand, which an instruction may write to.
 _PLAIN = re.compile(r"(UR|UP|R|P)(\d+|Z|T)(?:\.(?:64|reuse|UPR|H\d_H\d))*$")
 _TARGET = re.compile(r"\b0x([0-9a-f]+)\s*\)?$")
-#: Operations whose text names an address.
+#: Opcodes whose text names an address.
 _NAMING = frozenset({"jump", "call", "label"})
 _TILE = re.compile(r"\.(\d+)x(\d+)x\d+")
 
@@ -123,7 +123,7 @@ class SassOp(NamedTuple):
 
     `guard` is the predicate register that decides whether it runs (None: it always does),
     `writes` and `reads` are register numbers, the guard among the latter; `target` is the
-    address that it names, as written. `opcode` is empty where the text is not SASS.
+    address that it names, as written. `opcode` is empty if the text is not SASS.
     """
 
     opcode: str
@@ -157,7 +157,7 @@ def register_name(number: int) -> str:
 
 
 class _Mention(NamedTuple):
-    """A register in an operand: `pair` is written as two, `address` is in brackets."""
+    """A register in an operand. `pair`: written as two; `address`: in brackets."""
 
     first: int
     letter: str
@@ -166,7 +166,7 @@ class _Mention(NamedTuple):
 
 
 class _Operand(NamedTuple):
-    """`plain` is ``R`` or ``P`` for a register alone, which may be written to."""
+    """`plain` is ``R`` or ``P`` for a bare register, which may be written to."""
 
     plain: str
     mentions: tuple[_Mention, ...]
@@ -174,7 +174,7 @@ class _Operand(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _operand(text: str) -> _Operand:
-    """An operand; kernels write the same few hundred again and again."""
+    """Parse an operand; cached, because kernels repeat the same few hundred."""
     if text in ("PR", "UPR"):
         base = PREDICATE if text == "PR" else UNIFORM_PREDICATE
         return _Operand("P", tuple(_Mention(base + n, "P", False, False) for n in range(7)))
@@ -213,7 +213,7 @@ def parse(text: str) -> SassOp:
     operands = [_operand(operand.strip()) for operand in rest.split(",")] if rest else []
     count = _results(opcode, operands) if row.result else 0
     widths = _widths(opcode, modifiers, len(operands), count)
-    # ``.E``: an address of 64 bits; the first one of LDGSTS is in shared memory.
+    # ``.E``: an address of 64 bits; the first address of LDGSTS is in shared memory.
     far = row.space == "global" and ".E" in modifiers
     writes: list[int] = []
     reads: list[int] = [guard] if guard is not None else []
@@ -239,11 +239,11 @@ def _results(opcode: str, operands: list[_Operand]) -> int:
     if "SETP" in opcode or opcode in ("PLOP3", "UPLOP3"):
         return 1 + bool(behind)
     if kinds[0] == "P":
-        # A predicate, and behind it the register: SHFL, ATOMG, LOP3, R2UR …
+        # A predicate, then the register: SHFL, ATOMG, LOP3, R2UR …
         return 1 + (behind == "R" and opcode not in ("R2P", "SYNCS"))
     if opcode in ("P2R", "UP2UR", "SEL", "USEL", "FSEL"):
         return 1
-    # Carries go out into the predicates right behind the result.
+    # Carries are written to the predicates right after the result.
     count = 1
     while count < min(3, len(kinds)) and kinds[count] == "P":
         count += 1
@@ -251,7 +251,7 @@ def _results(opcode: str, operands: list[_Operand]) -> int:
 
 
 def _widths(opcode: str, modifiers: str, operands: int, results: int) -> dict[int, int]:
-    """Position -> registers, for the operands that take more than one."""
+    """Position -> number of registers, for the operands that take more than one."""
     row = OPCODES.get(opcode, _UNLISTED)
     if row.space:
         width = 4 if ".128" in modifiers else 2 if ".64" in modifiers else 1
@@ -285,9 +285,9 @@ def _product(opcode: str, modifiers: str) -> dict[int, int]:
     return {0: result, 1: a, 2: b, 3: c}
 
 
-# --- What an operation is there for, and how much it does ----------------------------------------
+# --- The purpose of an operation, and its amount of work -----------------------------------------
 
-#: Modifiers that say how wide an access is, or which way it takes.
+#: Modifiers that give an access's width or path.
 _WIDTHS = frozenset({"8", "16", "64", "128", "U8", "S8", "U16", "S16", "M88", "2", "4", "BYPASS"})
 _WORD = 4
 #: Warpgroup products write MxNxK; each of the group's four warps executes the instruction.
@@ -297,7 +297,7 @@ _WARPS_OF_A_GROUP = 4
 
 @lru_cache(maxsize=1 << 14)
 def shape(operation: SassOp) -> str:
-    """The opcode with what decides how much it does: ``LDS.128``, ``HMMA.16816.F32``."""
+    """The opcode with its amount of work: ``LDS.128``, ``HMMA.16816.F32``."""
     row = OPCODES.get(operation.opcode, _UNLISTED)
     if row.space and row.access != "atomic":
         parts = operation.name.split(".")[1:]
@@ -314,13 +314,13 @@ def role(operation: SassOp) -> str:
     """Return an instruction's purpose: ``shared load``, ``product``, ``integer`` or another."""
     if operation.name.startswith(("IMAD.MOV", "HFMA2.MMA")) and "RZ" in operation.operands:
         return "move"
-    # A product of matrices takes the place of products of numbers.
+    # A matrix product replaces products of numbers.
     if matrix_product(operation.opcode):
         return "product"
     row = OPCODES.get(operation.opcode, _UNLISTED)
     if row.role is not None:
         return row.role or "other"
-    # A copy takes the place of the store that filled shared memory.
+    # An asynchronous copy replaces the store that filled shared memory.
     if operation.opcode in COPIES:
         return "shared store"
     if row.access == "atomic":
@@ -338,12 +338,12 @@ def opcode_of(text: str) -> tuple[str, frozenset[str]]:
 
 
 def lane_width(modifiers: Iterable[str]) -> int:
-    """Bytes of a lane's access, by the opcode's modifiers: 16 of ``LDG.E.128``."""
+    """Bytes of a lane's access, by the opcode's modifiers: 16 for ``LDG.E.128``."""
     return next((_TABLE.widths[part] for part in modifiers if part in _TABLE.widths), _WORD)
 
 
 def product_operations(modifiers: Iterable[str]) -> float:
-    """Compute the operations of a warp's product of matrices, by its shape; 0 if unknown.
+    """Compute the operations of a warp's matrix product from its shape; 0 if unknown.
 
     ``HMMA.16816.F32`` multiplies 16×16 by 16×8: 2·16·8·16.
     """

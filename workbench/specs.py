@@ -20,9 +20,9 @@ class LaunchSpec(Record, frozen=True):
 
     `args` name buffers (inputs, ``output``, scratch), tensor maps, textures, or are integer or
     float expressions over the problem's parameters; several in one are the members of a struct,
-    passed by value. `dynamic_shared` is in bytes; of a `cooperative` launch all blocks are on the
-    chip at once. Where `when` is 0 there is no launch. Of a Triton kernel: `num_stages` (else 0),
-    and which of `args` may be taken to be `divisible_by_16`.
+    passed by value. `dynamic_shared` is in bytes; all blocks of a `cooperative` launch are on the
+    chip at once. If `when` is 0, there is no launch. For a Triton kernel: `num_stages` (else 0),
+    and the `args` that may be assumed to be `divisible_by_16`.
     """
 
     kernel: str
@@ -48,9 +48,9 @@ class ScratchSpec(Record, frozen=True):
 
 
 class FillSpec(Record, frozen=True):
-    """One ``[[fill]]``: an input to copy, or expressions to repeat (of `dtype` in a symbol).
+    """One ``[[fill]]``: an input to copy, or expressions to repeat (as `dtype`, for a symbol).
 
-    `restores`: it is what the job begins with, and no part of the version's time.
+    `restores`: it restores the job's initial state, and is not part of the version's time.
     """
 
     name: str
@@ -61,12 +61,12 @@ class FillSpec(Record, frozen=True):
     line: int = 0
 
 
-#: The keys of a ``[[tensor_map]]`` or ``[[texture]]`` and their texts.
+#: The keys of a ``[[tensor_map]]`` or ``[[texture]]`` and their values as text.
 DescriptorSpec = dict[str, tuple[str, ...]]
 
 
 class Expectation(Record, frozen=True):
-    """The author's prediction, before measuring, of what a version would move.
+    """The author's prediction, before measuring, of a counter's change.
 
     `change` is one of ``-50%``, ``+2x``, ``to 0``, ``< 0.1x``, ``up``, ``down``, ``same``, ``>= 0.9
     of peak``; parsed by `workbench.specs`. `learned` is hindsight, written afterwards.
@@ -84,7 +84,7 @@ TuneValue = int | float | str | bool
 
 
 class TuneSpec(Record, frozen=True):
-    """``[tune]``: parameters, their values and constraints; `default`: those without tuning."""
+    """``[tune]``: parameters, their values and constraints; `default`: values without tuning."""
 
     parameters: dict[str, tuple[TuneValue, ...]]
     default: dict[str, TuneValue]
@@ -106,25 +106,25 @@ class Description(Record, frozen=True):
     textures: tuple[DescriptorSpec, ...] = ()
     defines: dict[str, str] = msgspec.field(default_factory=dict)
     flags: tuple[str, ...] = ()
-    arch_specific: bool = False  # compiled for sm_90a where the chip is an sm_90
+    arch_specific: bool = False  # compiled for sm_90a if the chip is an sm_90
     image: str = ""  # SHA-256 of the lifted machine code that is run; nothing is compiled
     requires: str = ""  # integer expression that must be true for a problem
-    requires_why: str = ""  # the sentence shown where it is not
-    tolerance: float | None = None  # of this version alone; None: the study's
+    requires_why: str = ""  # the sentence shown if it is not
+    tolerance: float | None = None  # for this version only; None: the study's
     tolerance_why: str = ""
     expectations: tuple[Expectation, ...] = ()
     tune: TuneSpec | None = None
 
 
 class Version(Description, frozen=True, kw_only=True):
-    """One implementation in a study: one file that says what it is."""
+    """One implementation in a study: one file that describes itself."""
 
     study: str
     id: str  # "v3", "cublas"
     name: str  # file stem, "v3_padded"
     path: str  # relative to the project root, forward slashes
     kind: Literal["cuda", "triton", "python"]  # a python version brings its own launches
-    text: str  # the whole file
+    text: str  # text of the whole file
 
     def __repr__(self) -> str:
         return f"<{self.study}/{self.id}: {self.title[:60]}>"
@@ -140,7 +140,7 @@ class Version(Description, frozen=True, kw_only=True):
 # ``< 0.1x`` ``>= 2x``    the new value over the old one
 # ``< 32`` ``>= 90%``     the new value itself, in the counter's unit
 # ``>= 0.9 of peak``      a counter in percent of peak, as a fraction
-# ``up`` ``down``         moved that way
+# ``up`` ``down``         moved in that direction
 # ``same``                did not move
 
 Form = Literal["relative", "factor", "to", "ratio", "bound", "peak", "up", "down", "same"]
@@ -168,7 +168,7 @@ class Prediction(Record, frozen=True):
 
 
 def parse_prediction(change: str) -> Prediction:
-    """Parse the ``change`` of an expectation; UsageError: it has none of the forms."""
+    """Parse the ``change`` of an expectation; UsageError: it has no known form."""
     text = change.strip().replace("−", "-")
     for form, pattern in _FORMS:
         match = pattern.fullmatch(text)

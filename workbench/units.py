@@ -19,9 +19,9 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
-#: Percentages below this are shown as this: one sample of half a million is not a measurement.
+#: Smaller percentages are shown as this one: one sample in half a million is no measurement.
 _LEAST = 0.01
-#: Most decimal places: what is smaller is nothing to any counter.
+#: Most decimal places; no counter has a meaningful smaller value.
 _PLACES = 8
 
 #: Base units that take SI prefixes, and how they are printed.
@@ -32,7 +32,7 @@ _SYMBOLS = {
     "byte/s": "B/s",
     "flop/s": "FLOP/s",
     "flop": "FLOP",
-    "op/s": "OP/s",  # of studies that count integer operations
+    "op/s": "OP/s",  # for studies that count integer operations
     "op": "OP",
     "w": "W",
 }
@@ -41,7 +41,7 @@ _DIVISIBLE = {"s"}
 
 
 def digits3(value: float) -> str:
-    """Three significant digits; an exponent only below 0.0001, as relative errors are said."""
+    """Three significant digits; an exponent only below 0.0001, as usual for relative errors."""
     magnitude = abs(value)
     if magnitude == 0:
         return "0"
@@ -54,13 +54,13 @@ def digits3(value: float) -> str:
     else:
         text = f"{value:.3g}"
         if "e" not in text:
-            # "#" keeps the zeros: 0.900 beside 1.20, as 1.00 stands beside it.
+            # "#" keeps the zeros: 0.900 beside 1.20, like 1.00.
             text = f"{value:#.3g}"
     return text.replace("-", _MINUS)
 
 
 def _fixed(value: float) -> str:
-    """`digits3` without an exponent: 0.0000665 beside 0.26, as a reader expects."""
+    """`digits3` without an exponent, as readers expect: 0.0000665 beside 0.26."""
     text = digits3(value)
     if "e" not in text:
         return text
@@ -148,7 +148,7 @@ def signed(value: Number, unit: str = "") -> str:
 
 
 def span(low: str, high: str, dash: str = "") -> str:
-    """Two ends of an interval, formatted: ``406 µs to 408 µs``; one where both read the same."""
+    """The ends of an interval: ``406 µs to 408 µs``; only one if both are formatted the same."""
     between = f"{{low}}{dash}{{high}}" if dash else _("{low} to {high}")
     return low if low == high else between.format(low=low, high=high)
 
@@ -156,7 +156,7 @@ def span(low: str, high: str, dash: str = "") -> str:
 def interval(low: float, value: float, high: float) -> str:
     """Bounds of a speed-up: ``3.01 – 3.03``, or ``±0.0213%`` where their digits are the same.
 
-    Below one, those of the slow-down: how many times as long it takes.
+    Below one, the bounds of the slow-down: how many times as long it takes.
     """
     ends = (1 / high, 1 / low) if value < 1 else (low, high)
     texts = [digits3(end) for end in ends]
@@ -170,7 +170,7 @@ def points(value: float) -> str:
 
 
 def relative(old: Number, new: Number) -> str:
-    """Format the change from old to new in percent, or as a factor where it is large.
+    """Format the change from old to new in percent, or as a factor if it is large.
 
     ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. ``−100.0%`` means zero now.
     """
@@ -194,24 +194,24 @@ def factor(value: float) -> str:
 
 
 def beside(unit: str) -> str:
-    """The unit that has to be written beside a `quantity`; "" where it is in it."""
+    """The unit to write beside a `quantity`; "" if its text includes the unit."""
     return "" if unit in ("", "%", *_SYMBOLS) else unit
 
 
 def capital(text: str) -> str:
-    """A text as it begins a line: no other letter is touched."""
+    """The text with a capital first letter; no other letter changes."""
     return text[:1].upper() + text[1:]
 
 
 def inside(text: str) -> str:
-    """A text for the inside of a sentence: an abbreviation keeps its capitals."""
+    """A text with a small first letter, for use in a sentence; abbreviations keep capitals."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def faster(speedup: float, more: str | None = None) -> str:
-    """``1.38× faster``, ``2.10× slower``; in per cent where the factor would round to one.
+    """``1.38× faster``, ``2.10× slower``; in percent if the factor would round to one.
 
-    Where there is more to do (`more` says how much, if anything), no side is the faster one:
+    If the amounts of work differ (`more` says how), no side is called faster:
     ``2.10× the time for 4.00× the data``.
     """
     if more is not None:
@@ -226,16 +226,16 @@ def faster(speedup: float, more: str | None = None) -> str:
 
 
 def when(captured: str) -> str:
-    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word where it is unknown."""
+    """An ISO time for people: ``2026-11-20 23:51 UTC``; a word if it is unknown."""
     if not captured:
         return _("at an unknown time")
     return f"{captured[:10]} {captured[11:16]} UTC" if len(captured) >= 16 else captured
 
 
 def extent(size: Sequence[int], times: str = "×", *, whole: bool = False) -> str:
-    """A grid or block without its trailing ones, exact: ``32×32``, ``16,384``.
+    """A grid or block, exact, without trailing ones: ``32×32``, ``16,384``.
 
-    `whole` says the ones as well, and writes numbers as code does: ``4096×1×1``.
+    `whole` includes the ones, and writes numbers as code does: ``4096×1×1``.
     """
     if whole:
         return times.join(map(str, size))
@@ -254,7 +254,7 @@ def tick(value: Number, unit: str = "") -> str:
 
 
 def tick_row(values: Sequence[Number], unit: str = "") -> list[str]:
-    """The ticks of one axis: as `tick`, but with as many places as tell them apart."""
+    """The ticks of one axis: as `tick`, but with enough decimal places to tell them apart."""
     texts = [tick(value, unit) for value in values]
     if len(set(texts)) == len(set(values)):
         return texts
@@ -290,7 +290,7 @@ def several(number: int, noun: str, plural: str = "") -> str:
 def lines_changed(old: tuple[int, int], new: tuple[int, int]) -> str:
     """Describe a hunk's lines: ``line 38 → 38``, ``lines 3–5 → 3–6``, ``added line 47``.
 
-    Both are first and last line, the last one before the first where a side has none.
+    Each is (first, last); the last line is before the first if a side has no lines.
     """
     if old[1] < old[0]:
         words = ngettext("added line {new}", "added lines {new}", _amount(new))

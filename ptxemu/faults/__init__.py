@@ -1,5 +1,5 @@
-"""Faults of a kernel: found while it runs, traced to its lines, described in words.
+"""Faults of a kernel: find them while it runs, trace them to its lines, describe them.
 
-In come accesses and the values behind them; out go faults that name the thread, the
-array and the source line.
+Input: accesses and the values behind them. Output: faults that name the thread, the array and the
+source line.
 """

@@ -1,9 +1,9 @@
-"""Work that is asynchronous to the threads: bulk copies, products, and the waits for them.
+"""Check work that is asynchronous to the threads: bulk copies, products, and their waits.
 
-A copy into shared memory is a write of its mbarrier's phase. A copy out of it, and a product,
-read until the group that they are committed in has been waited for. A product's sums are its
-own until then, and what threads did to them before it starts lies before a ``wgmma.fence``.
-Vector clocks (`clocks`) record which agent knows of which other's work.
+A copy into shared memory is a write by its mbarrier's phase. A copy out of it, and a product, read
+until a wait for the group in which they are committed. A product owns its sums until then, and a
+``wgmma.fence`` must precede it after threads access them. Vector clocks (`clocks`) record each
+agent's knowledge of the others' work.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ptxemu.state.spaces import Reach
 from ptxemu.state.values import Bools
 
 # --- Races in shared memory where mbarriers, bulk copies and asynchronous products order work ---
-# For every granule of shared memory the watcher keeps which agent (`clocks`) wrote it in which
-# of its steps, and in which step each agent last read it. Who touches a granule must know those
-# steps to be over. What plain stores wrote must also lie before a proxy fence when a copy or a
-# product reads it. Threads of one warp count as one.
+# For every granule of shared memory the watcher keeps which agent (`clocks`) wrote it in which of
+# its steps, and in which step each agent last read it. An agent that accesses a granule must know
+# that those steps are over. A proxy fence must also follow plain stores before a copy or a product
+# reads their data. Threads of one warp count as one.
 
 _PLAIN, _ATOMIC, _COPY, _THREAD_COPY = 0, 1, 2, 3
 _HINTS = {
@@ -60,7 +60,7 @@ class Actors(NamedTuple):
 
 
 class OrderWatcher:
-    """Follows the shared memory of one batch; an `AccessWatcher` that knows of asynchrony."""
+    """Follows the shared memory of one batch; an `AccessWatcher` that handles asynchrony."""
 
     def __init__(self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], size: int) -> None:
         self.ctx, self.lanes, self.sites = ctx, lanes, sites
@@ -79,7 +79,7 @@ class OrderWatcher:
         self.flights = InFlight(shape)
         #: Mbarrier -> the warp that initialized it, in which of its steps, and the instruction.
         self._begun: dict[int, tuple[int, int, Instr]] = {}
-        #: Of each warp: the wait that it passed last, and how many phases had ended by then.
+        #: For each warp: the wait that it passed last, and how many phases had ended by then.
         self._waits: list[Instr] = []
         self._last = np.full((lanes.B, lanes.W), -1, np.int32)
         self._ended = np.zeros((lanes.B, lanes.W), np.int32)
@@ -88,7 +88,7 @@ class OrderWatcher:
     # --- plain accesses
 
     def settle(self, changed: Bools, lost: Bools) -> None:
-        """Two who store the same value race here as well."""
+        """Two agents that store the same value race here as well."""
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """Check one access of all lanes of the mask, then remember it."""
@@ -111,25 +111,25 @@ class OrderWatcher:
                     self._check_defined(site, touched)
                 agent = self.clocks.own[touched.row, touched.warp]
                 step = self.clocks.known[touched.row, touched.warp, agent]
-                # A thread's own cp.async wants no proxy fence: compilers put none behind it.
+                # A thread's own cp.async needs no proxy fence: compilers put none after it.
                 how = _ATOMIC if atomic else _THREAD_COPY if kind == "copy" else _PLAIN
                 self.mark_write(site, touched, (agent, step), how)
                 if not atomic:
-                    # Two warps that write one word in the same instruction: the later is in.
+                    # Two warps that write one word in the same instruction: the later one is kept.
                     self.check_write(site, touched, verb, atomic=False)
                 if kind == "copy":
                     number = self.number[id(site)]
                     self.flights.begin(touched.owner, touched.granule, thread, number)
 
     def _landed(self, site: CodeSite, touched: Actors, thread: Ints) -> None:
-        """Threads have waited for their copies: from now on these are as their stores."""
+        """Threads have waited for their copies, which count as their stores from now on."""
         self.flights.end(touched.owner, touched.granule, thread)
         agent = self.clocks.own[touched.row, touched.warp]
         step = self.clocks.known[touched.row, touched.warp, agent]
         self.mark_write(site, touched, (agent, step), _THREAD_COPY)
 
     def _check_copies(self, site: CodeSite, who_: Actors, verb: str) -> None:
-        """Raise where a thread's copy that it has not waited for may still be writing."""
+        """Raise if a thread's copy that it has not waited for may still be writing."""
         owner = np.broadcast_to(who_.owner, who_.granule.shape)
         found = self.flights.met(owner, who_.granule)
         if found is not None:
@@ -155,7 +155,7 @@ class OrderWatcher:
         return keys // each, keys % each * BYTES
 
     def initialized(self, site: CodeSite, spots: Spots, keys: Ints) -> None:
-        """Mbarriers begin their first phase: other warps must know of that before they use them."""
+        """Mbarriers begin their first phase: other warps must know this before they use them."""
         warp = spots.thread // WARP
         agent = self.clocks.own[spots.row, warp]
         step = self.clocks.known[spots.row, warp, agent]
@@ -163,7 +163,7 @@ class OrderWatcher:
             self._begun[key] = int(agent[number]), int(step[number]), site.instr
 
     def used(self, instr: Instr, spots: Spots, keys: Ints) -> None:
-        """Raise where lanes use mbarriers of whose initialization they cannot know."""
+        """Raise if lanes use mbarriers whose initialization they cannot know about."""
         for key in np.unique(keys).tolist():
             begun = self._begun.get(key)
             if begun is None:
@@ -208,10 +208,10 @@ class OrderWatcher:
         self._ended[row, warp] = self.clocks.known[row, warp, agent]
 
     def _blame_wait(self, row: int, warp: int, *, writer: int, step: int, what: str) -> bool:
-        """Tell of the last wait of a warp if it was over too early: by the wrong parity.
+        """Report the last wait of a warp if it ended too early, because of the wrong parity.
 
-        That is where it was for the mbarrier of the copy (or, `writer` -1, for any) and the
-        phase before the one that the copy ends (or none at all) was the last to have ended.
+        That is so if it was for the copy's mbarrier (or, `writer` -1, for any) and the last phase
+        that had ended was the one before the copy's phase (or there was none).
         """
         last, ended = int(self._last[row, warp]), int(self._ended[row, warp])
         right = writer < 0 or int(self._waited[row, warp]) == writer
@@ -231,7 +231,7 @@ class OrderWatcher:
     def check_read(
         self, site: CodeSite, who_: Actors, verb: str, *, defined: bool, proxy: bool = False
     ) -> None:
-        """Raise where what is read may still be written, or (proxy) lacks a fence."""
+        """Raise if the granules read may still be written, or (proxy) lack a fence."""
         row, warp, owner, granule = who_
         self._check_copies(site, who_, verb)
         if defined:
@@ -256,7 +256,7 @@ class OrderWatcher:
                 )  # fmt: skip
 
     def check_write(self, site: CodeSite, who_: Actors, verb: str, *, atomic: bool) -> None:
-        """Raise where what is written may still be read or written by another agent."""
+        """Raise if the granules written may still be read or written by another agent."""
         row, warp, owner, granule = who_
         self._check_copies(site, who_, verb)
         writer, step = self._writer[owner, granule], self._step[owner, granule]
@@ -275,7 +275,7 @@ class OrderWatcher:
     def mark_read(
         self, site: CodeSite, who_: Actors, agents: Ints, steps: Ints | None = None
     ) -> None:
-        """Remember in which of their steps agents read; None: in the warp's current one."""
+        """Remember in which of their steps agents read; None: in the warp's current step."""
         row, warp, owner, granule = who_
         if steps is None:
             steps = self.clocks.known[row, warp, agents]
@@ -375,11 +375,11 @@ class _Committed:
         self.done = np.zeros((lanes.B, lanes.W), np.int32)
 
     def commit(self, mask: Mask) -> None:
-        """The warps of the mask close a group."""
+        """The warps in the mask close a group."""
         self.groups += self._clocks.warps_of(mask)
 
     def wait(self, mask: Mask, keep: int) -> None:
-        """The warps of the mask have waited for all groups but the newest `keep`."""
+        """The warps in the mask have waited for all groups but the newest `keep`."""
         warps = self._clocks.warps_of(mask)
         over = np.maximum(self.groups - keep, self.done)
         self.done = np.where(warps, over, self.done)
@@ -408,7 +408,7 @@ class BulkOrder(_Committed):
     """Bulk copies of one batch."""
 
     def __init__(self, watcher: OrderWatcher) -> None:
-        self._watcher: OrderWatcher = proxy(watcher)  # whose part this is
+        self._watcher: OrderWatcher = proxy(watcher)  # the watcher that it belongs to
         lanes, clocks = watcher.lanes, watcher.clocks
         super().__init__(lanes, clocks, _agents(lanes, clocks, products=False))
         #: Copies out of shared memory, and each warp's newest group with one.
@@ -422,7 +422,7 @@ class BulkOrder(_Committed):
         return (address[:, :, None] // grain + each).reshape(len(address), -1)
 
     def writes(self, site: CodeSite, barriers: Spots, target: Shared) -> None:
-        """Copies into shared memory are set off, which report to barriers."""
+        """Copies into shared memory start, which report to barriers."""
         watcher, clocks = self._watcher, self._clocks
         owner = target.owner[:, None]
         warp = (barriers.thread // WARP)[:, None]
@@ -435,7 +435,7 @@ class BulkOrder(_Committed):
         watcher.mark_write(site, touched, (agent[:, None], phase[:, None]))
 
     def reads(self, site: CodeSite, spots: Spots, source: Shared) -> None:
-        """Copies read shared memory; `spots` are of who sets them off."""
+        """Copies read shared memory; `spots` are those of the threads that start them."""
         watcher = self._watcher
         row, warp = spots.row, spots.thread // WARP
         granule = self._granules(source.address, source.unit)
@@ -449,9 +449,9 @@ class BulkOrder(_Committed):
             np.maximum.at(newest, (row, warp), steps)
 
     def unread(self) -> None:
-        """Report a copy without a wait, where all threads of the batch have ended.
+        """Report a copy without a wait, if all threads of the batch have ended.
 
-        The shared memory of a block goes to another when its last thread ends.
+        Another block gets a block's shared memory when its last thread ends.
         """
         for instr, newest in self._out.values():
             early = newest > self.done
@@ -469,16 +469,16 @@ class ProductOrder(_Committed):
     """Asynchronous products of one batch, in shared memory and in registers."""
 
     def __init__(self, watcher: OrderWatcher) -> None:
-        self._watcher: OrderWatcher = proxy(watcher)  # whose part this is
+        self._watcher: OrderWatcher = proxy(watcher)  # the watcher that it belongs to
         lanes, clocks = watcher.lanes, watcher.clocks
         super().__init__(lanes, clocks, _agents(lanes, clocks, products=True))
         self._ctx, self._lanes = watcher.ctx, lanes
         self._fences = np.zeros((lanes.B, lanes.W), np.int32)
         makers = watcher.ctx.makers.items()
         self._sums = {name for name, made in makers if any(each.op == "wgmma" for each in made)}
-        #: Register -> the group that each warp's product into it is of, and the product.
+        #: Register -> the group of each warp's product into it, and the product.
         self._flying: dict[str, tuple[Ints, Instr]] = {}
-        #: Register -> each warp's fences before it wrote it otherwise, and what wrote.
+        #: Register -> each warp's fences before another write to it, and that write.
         self._touched: dict[str, tuple[Ints, Instr]] = {}
 
     def issue(
@@ -487,7 +487,7 @@ class ProductOrder(_Committed):
     ) -> None:  # fmt: skip
         """A product starts.
 
-        `operands`: for each matrix in shared memory blocks, warpgroups and the addresses that they
+        `operands`: for each matrix in shared memory, blocks, warpgroups and the addresses that they
         read.
         """
         warps = self._clocks.warps_of(mask)
@@ -560,10 +560,10 @@ class ProductOrder(_Committed):
             self._written(name, instr, warps)
 
     def _written(self, name: str, instr: Instr, warps: NDArray[np.bool_]) -> None:
-        """A register of sums is written by something else than a product."""
+        """An instruction other than a product writes a register of sums."""
         sources = instr.reads if instr.op == "mov" else []
         if len(sources) == 1 and sources[0] in self._sums:
-            # A copy is written as its source was: the compiler may make it at any time.
+            # A copy inherits its source's state: the compiler may make it at any time.
             found = self._touched.get(sources[0])
             if found is None:
                 self._touched.pop(name, None)
@@ -575,7 +575,7 @@ class ProductOrder(_Committed):
             self._touched[name] = (np.where(warps, self._fences, old), instr)
 
     def _constant(self, instr: Instr) -> bool:
-        """A literal may be put into a register later than it was written down."""
+        """The compiler may put a literal into a register later than the PTX does."""
         makers = self._ctx.makers
         return instr.op == "mov" and all(
             self._constant(each) for name in instr.reads for each in makers.get(name, [instr])
@@ -593,5 +593,5 @@ class AsyncWatcher(OrderWatcher):
 
 
 def is_asynchronous(instr: Instr) -> bool:
-    """Does an instruction order work, or leave work to others, as `AsyncWatcher` follows it?"""
+    """Test whether an instruction orders work, or leaves work to others, for `AsyncWatcher`."""
     return instr.op in ("mbarrier", "wgmma", "mapa") or "bulk" in instr.parts

@@ -1,11 +1,11 @@
 """Vector clocks of the warps of a batch: each agent's knowledge of the others' work.
 
 Every agent counts its own steps. A warp's clock says how many steps of every other agent of its
-cluster are over, as far as it can know: by barriers, by phases of mbarriers and by waits. What
-an agent did in a step that another does not know of may not have happened yet. Agents are the
-warps of each block; its warpgroups, as readers of what products multiply; once more its
-warps, as readers of bulk copies out of shared memory; and mbarriers, as writers of the copies
-that report to them. (Vector clocks: C. J. Fidge, 1988; F. Mattern, 1989.)
+cluster are over, as far as it can know from barriers, phases of mbarriers and waits. The work of a
+step that another agent does not know about may not have happened yet. Agents are the warps of each
+block; its warpgroups, as readers of products' operands; once more its warps, as readers for bulk
+copies out of shared memory; and mbarriers, as writers for the copies that report to them. (Vector
+clocks: C. J. Fidge, 1988; F. Mattern, 1989.)
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ptxemu.state.values import Bools
 
 Ints = NDArray[np.signedinteger[Any]]
 _GROUP = 4  # warps
-#: mbarriers of a cluster that there is room for at first.
+#: The number of a cluster's mbarriers for which there is room at first.
 _ROOM = 16
 _BOTH: Any = slice(None)
 
 
 class Clocks:
-    """The clocks of one batch: all that is known, and what is as far as a proxy fence lies between.
+    """The clocks of one batch: all knowledge, and the part of it that is behind a proxy fence.
 
     Arrays of both have an axis of two in front.
     """
@@ -34,7 +34,7 @@ class Clocks:
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self.size = lanes.geometry.blocks_of_cluster
-        self.each = 2 * lanes.W + lanes.W // _GROUP  # agents of a block but mbarriers
+        self.each = 2 * lanes.W + lanes.W // _GROUP  # agents of a block except mbarriers
         agents, clusters = self.size * self.each + _ROOM, lanes.B // self.size
         #: Steps of each agent that a warp knows to be over, (2, blocks, warps, agents).
         self._clock = np.zeros((2, lanes.B, lanes.W, agents), np.int32)
@@ -42,12 +42,12 @@ class Clocks:
         self.own = self.rank[:, None] * self.each + np.arange(lanes.W)
         self._tick(np.ones((lanes.B, lanes.W), np.bool_))
         self._barriers: dict[int, int] = {}
-        #: Of each mbarrier: what those that arrive in its phase know, and what all knew who
-        #: arrived in those before.
+        #: For each mbarrier: the knowledge of those that arrive in its phase, and of all that
+        #: arrived in earlier phases.
         self._arrived = np.zeros((2, clusters, _ROOM, agents), np.int32)
         self._ended = np.zeros_like(self._arrived)
         self.phases = np.zeros((clusters, _ROOM), np.int32)
-        #: Named barrier -> the knowledge of warps of its block that arrived and did not wait.
+        #: Named barrier -> the knowledge of its block's warps that arrived without waiting.
         self._heralds: dict[int, Ints] = {}
         #: The knowledge of warps that have arrived at their cluster's barrier.
         self._cluster = np.zeros((2, clusters, agents), np.int32)
@@ -59,7 +59,7 @@ class Clocks:
 
     @property
     def fenced(self) -> Ints:
-        """The same as far as a proxy fence lies between."""
+        """The same, only for steps behind a proxy fence."""
         return np.asarray(self._clock[1])
 
     # --- agents
@@ -72,16 +72,16 @@ class Clocks:
         return np.asarray(mask.arr.reshape(lanes.B, lanes.W, WARP).any(axis=2))
 
     def group(self, row: Ints, number: Ints) -> Ints:
-        """The agents that warpgroups' products are."""
+        """The agents for warpgroups' products."""
         return np.asarray(self.rank[row] * self.each + self.lanes.W + number)
 
     def copier(self, row: Ints, warp: Ints) -> Ints:
-        """The agents that warps' bulk copies out of shared memory are."""
+        """The agents for warps' bulk copies out of shared memory."""
         start = self.lanes.W + self.lanes.W // _GROUP
         return np.asarray(self.rank[row] * self.each + start + warp)
 
     def barrier(self, owner: Ints, address: Ints) -> Ints:
-        """The agents that mbarriers are."""
+        """The agents for mbarriers."""
         number = self._numbers(owner, address)
         return number + self.size * self.each
 
@@ -104,7 +104,7 @@ class Clocks:
             _padded(each, more, axes=2) for each in (self._arrived, self._ended)
         )
 
-    # --- what warps come to know
+    # --- how warps learn
 
     def _tick(self, warps: Bools) -> None:
         row, warp = np.nonzero(warps)
@@ -127,14 +127,14 @@ class Clocks:
         self._tick(warps)
 
     def herald(self, mask: Mask, number: int) -> None:
-        """Warps arrive at a named barrier of their block and go on."""
+        """Warps arrive at a named barrier of their block and continue."""
         warps = self.warps_of(mask)
         known = self._heralds.setdefault(number, np.zeros_like(self._clock[:, :, 0]))
         np.maximum(known, self._joined(warps), out=known)
         self._tick(warps)
 
     def heard(self, mask: Mask, number: int) -> None:
-        """The warps of the mask have waited for those that arrived at a named barrier so."""
+        """The warps in the mask have waited for those that arrived at a named barrier this way."""
         row, warp = np.nonzero(self.warps_of(mask))
         known = self._heralds.get(number)
         if known is not None:
@@ -154,13 +154,13 @@ class Clocks:
         self._learn(row, warp, self._cluster[:, row // self.size])
 
     def fence(self, mask: Mask) -> None:
-        """A proxy fence: all that the warps know of is ordered for copies and products too."""
+        """A proxy fence: all steps that the warps know are ordered for copies and products too."""
         warps = self.warps_of(mask)
         np.maximum(self.fenced, self.known, out=self.fenced, where=warps[:, :, None])
         self._tick(warps)
 
     def arrive(self, row: Ints, warp: Ints, owner: Ints, address: Ints) -> None:
-        """Warps arrive at mbarriers: those that wait for the phase will know what they know."""
+        """Warps arrive at mbarriers: warps that wait for the phase will share their knowledge."""
         number, cluster = self._numbers(owner, address), owner // self.size
         np.maximum.at(self._arrived, (_BOTH, cluster, number), self._clock[:, row, warp])
         warps = np.zeros((self.lanes.B, self.lanes.W), np.bool_)
@@ -168,7 +168,7 @@ class Clocks:
         self._tick(warps)
 
     def end_phases(self, owner: Ints, address: Ints, completed: Ints) -> None:
-        """Phases of mbarriers are over, so many of each."""
+        """Phases of mbarriers are over: the given number of each."""
         done = completed > 0
         if not done.any():
             return
@@ -185,7 +185,7 @@ class Clocks:
         np.maximum.at(self._clock, (_BOTH, row, warp), self._ended[:, cluster, number])
 
     def waited(self, warps: Bools, agents: Ints, steps: Ints) -> None:
-        """Each of these warps knows so many steps of an agent of its own to be over."""
+        """Each of these warps knows that the given steps of one of its own agents are over."""
         row, warp = np.nonzero(warps)
         where = row, warp, agents[row, warp]
         self.known[where] = np.maximum(self.known[where], steps[row, warp])

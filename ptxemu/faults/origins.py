@@ -1,9 +1,9 @@
 """The source lines that took part in each value.
 
-Recorded only to explain a wrong result. A set of lines is a row of bits. A result of an
+They are recorded only to explain a wrong result. A set of lines is a row of bits. A result of an
 instruction has the instruction's own line, the lines of its operands, and those of the
-memory that it loads. Instructions that exchange values between lanes give every lane of
-a warp the lines of all. The direction of a branch leaves no trace.
+memory that it loads. Instructions that exchange values between lanes give every lane of a warp the
+lines of all lanes. The direction of a branch is not recorded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Touch(NamedTuple):
     space: str
     words: Array  # first word of each lane
     each: int  # words per lane
-    partly: bool  # a store of less than its words, or one that keeps what was there
+    partly: bool  # a store of only part of its words, or one that keeps the old lines
     mask: Mask
 
 
@@ -80,7 +80,7 @@ class Origins:
         self.lanes: Lanes
 
     def start(self, lanes: Lanes, sizes: dict[str, int]) -> None:
-        """Begin a batch, without origins of its registers and its own memory."""
+        """Begin a batch, without origins for its registers and its own memory."""
         self.lanes = lanes
         self._registers = {}
         self._touched = []
@@ -90,11 +90,11 @@ class Origins:
         }
 
     def suspend(self) -> tuple[Lanes, dict[int, Bits], dict[str, Bits]]:
-        """The state of this batch alone."""
+        """The state of this batch only."""
         return self.lanes, self._registers, self._local
 
     def resume(self, held: tuple[Lanes, dict[int, Bits], dict[str, Bits]]) -> None:
-        """Go on with a batch that was suspended."""
+        """Resume a batch that was suspended."""
         self.lanes, self._registers, self._local = held
 
     def bit(self, loc: Loc) -> Bits:
@@ -105,7 +105,7 @@ class Origins:
         return out
 
     def touch(self, kind: str, space: str, first: Array, width: int, mask: Mask) -> None:
-        """Told of an access: `width` bytes of each lane, from byte `first` of the space on."""
+        """Note an access: `width` bytes per lane, starting at byte `first` of the space."""
         words, each = first // _WORD, max(width // _WORD, 1)
         if kind != "store":
             self._touched.append(_Touch(True, space, words, each, False, mask))
@@ -133,7 +133,7 @@ class Origins:
         negated = instr.guard is not None and instr.guard.negated
         across = instr.op in _ACROSS
         chosen = None
-        if instr.op == "selp":  # only the value that is taken counts
+        if instr.op == "selp":  # only the selected value counts
             first, second = (registers_of(operand) for operand in instr.operands[1:3])
             chosen = [ctx.register(names[0]) if names else -1 for names in (first, second)]
             sources = sources[-1:]
@@ -174,7 +174,7 @@ class Origins:
         return run
 
     def _items(self, instr: Instr, ctx: Context) -> list[int]:
-        """Registers of a vector load or store, whose elements keep apart; else nothing."""
+        """Registers of a vector load or store, whose elements are kept separate; else nothing."""
         if instr.op not in ("ld", "st") or SIZES.get(instr.parts[-1], 0) < _WORD:
             return []
         operand = instr.operands[0 if instr.op == "ld" else 1]
@@ -274,5 +274,5 @@ class Origins:
 
 
 def _rereads(instr: Instr, name: str) -> bool:
-    """Is a result among the operands as well?"""
+    """Test whether a result is also among the operands."""
     return any(name in registers_of(operand) for operand in instr.operands[1:])

@@ -1,7 +1,7 @@
-"""An integer overflow in an index, seen in the registers of a thread whose access went wrong.
+"""Find an integer overflow in an index, from the registers of a thread with a faulty access.
 
 The address is followed back to where 32 bits were widened, and from there to the sums and products
-that made them. These are computed again without a limit, from what the registers hold now.
+that made them. These are recomputed without a limit, from the registers' current values.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ptxemu.ptx.instructions import Addr, Imm, Instr, Operand, Reg
 from ptxemu.state.context import Context
 from ptxemu.state.values import MASK, unsigned
 
-#: 32-bit operations: how they are written, and their result without a limit.
+#: 32-bit operations: their notation, and their result without a limit.
 _EXACT: dict[str, tuple[str, Callable[..., int]]] = {
     "add": ("{} + {}", lambda a, b: a + b),
     "sub": ("{} − {}", lambda a, b: a - b),
     "mul": ("{} × {}", lambda a, b: a * b),
     "mad": ("{} × {} + {}", lambda a, b, c: a * b + c),
     "shl": ("{} << {}", lambda a, b: a << (b & 63)),
-    "or": ("{} + {}", lambda a, b: a + b),  # of disjoint bits, else it does not give its result
+    "or": ("{} + {}", lambda a, b: a + b),  # only for disjoint bits; otherwise its result differs
     "mov": ("{}", lambda a: a),
 }
 _FORMS = frozenset(("lo", "s32", "u32", "b32"))
-#: 64-bit operations that an address passes through.
+#: 64-bit operations through which an address passes.
 _WIDE = frozenset(("add", "sub", "mul", "mad", "shl", "or", "mov", "cvta"))
-#: Most numbers with an open sign, and most operations in a row.
+#: The most numbers with an unknown sign, and the most operations in a chain.
 _UNSURE, _DEPTH = 4, 64
-_SIGNED = -(1 << 31)  # where the range of signed numbers begins
+_SIGNED = -(1 << 31)  # the start of the range of signed numbers
 
 
 def overflow_of(ctx: Context, instr: Instr, row: int, thread: int) -> tuple[str, str, str] | None:
@@ -41,7 +41,7 @@ def overflow_of(ctx: Context, instr: Instr, row: int, thread: int) -> tuple[str,
 
 
 def _widened(ctx: Context, base: object) -> Iterator[tuple[str, int]]:
-    """32-bit registers that an address was made from, and where the range of each begins."""
+    """The 32-bit registers from which an address was made, and the start of each one's range."""
     seen, left = set[str](), [base]
     while left:
         one = left.pop()
@@ -59,9 +59,9 @@ def _widened(ctx: Context, base: object) -> Iterator[tuple[str, int]]:
 
 
 class _Number:
-    """A 32-bit register of a thread, with all that it was made from.
+    """A 32-bit register of a thread, with all registers from which it was made.
 
-    `ops`: what made registers, in order; `leaves`: those that no known operation made.
+    `ops`: the operations that made registers, in order; `leaves`: registers made by unknown ones.
     """
 
     def __init__(self, ctx: Context, row: int, thread: int, name: str, low: int) -> None:
@@ -79,7 +79,7 @@ class _Number:
             exact = self._exact([name for name, each in zip(unsure, below, strict=True) if each])
             if exact[self.name] == _within(bits, self.low):
                 return None
-        for name, maker in self.ops.items():  # all are read as the index is
+        for name, maker in self.ops.items():  # all are read with the index's signedness
             got = _within(exact[name], self.low)
             if got != exact[name]:
                 sources = (_shown(_value(each, exact)) for each in maker.operands[1:])
@@ -118,7 +118,7 @@ class _Number:
         return int(np.broadcast_to(unsigned(value, 4), self.ctx.rt.lanes.shape)[self.lane])
 
     def _exact(self, below: Collection[str]) -> dict[str, int]:
-        """Every register without a limit; the numbers of `below` are negative."""
+        """Every register's value without a limit; the numbers of `below` are negative."""
         found = {name: value - (name in below) * (1 << 32) for name, value in self.leaves.items()}
         for name, maker in self.ops.items():
             found[name] = _EXACT[maker.op][1](*(_value(each, found) for each in maker.operands[1:]))
@@ -133,7 +133,7 @@ def _value(operand: Operand, exact: dict[str, int]) -> int:
 
 
 def _within(value: int, low: int) -> int:
-    """The number of the 32-bit range from `low` on that has the same bits."""
+    """The number in the 32-bit range that begins at `low` with the same bits."""
     return (value - low) % (1 << 32) + low
 
 

@@ -1,10 +1,10 @@
-"""Polls of unwritten memory: loads that may come before the write that they wait for.
+"""Find polls of unwritten memory: loads that may precede the write for which they wait.
 
 The emulator mostly runs blocks in the order of their numbers, so a thread that polls finds the
-value that it waits for. On a chip it may come first, and reads the memory as it was when the launch
-began. So if that memory was unwritten, the reader must have heard of the first writer in another
-way: by a chain of atomics and ordered loads and stores, each of which found the value that one
-before it left. Vector clocks of the blocks follow these.
+value for which it waits. On a chip it may be first, and reads the memory as it was when the launch
+began. So if that memory was unwritten, the reader must know of the first write in another way: by a
+chain of atomics and ordered loads and stores, each of which read the value of an earlier one.
+Vector clocks of the blocks follow these chains.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ptxemu.state.spaces import shared_bytes
 from ptxemu.state.values import Array, Ints
 
 _GRAIN = 4
-#: Blocks of a launch, and ordered accesses of a block to a place, up to which this is followed.
+#: The most blocks of a launch, and ordered accesses of a block to a place, that are followed.
 MOST_BLOCKS, _MOST = 2048, 200_000
 
 
 class Meetings:
-    """The blocks that each block has heard of, over all batches of a launch.
+    """The blocks whose work each block knows of, over all batches of a launch.
 
-    `polled`: instructions, by ``id``, that look whether a wait is over.
+    `polled`: instructions, by ``id``, that check whether a wait is over.
     """
 
     def __init__(self, ctx: Context, blocks: int, polled: frozenset[int]) -> None:
         self.ctx, self.polled = ctx, polled
         granules = -(-len(ctx.rt.arena.bytes) // _GRAIN)
-        #: Of memory that held nothing: its first writer plus one; the writer's epoch; its site.
+        #: For memory without a value: its first writer plus one; the writer's epoch; its site.
         self._by, self._when, self._site = (
             shared_bytes(granules * each.itemsize).view(each)
             for each in (np.dtype("i4"), np.dtype("i4"), np.dtype("i2"))
@@ -74,7 +74,7 @@ class Meetings:
                 self._now[block] += 1
 
     def look(self, site: CodeSite, at: Array, on: Array) -> None:
-        """Lanes look whether their wait is over."""
+        """Lanes check whether their wait is over."""
         if id(site.instr) not in self.polled or self._left < 0:
             return
         place = np.broadcast_to(at, on.shape)

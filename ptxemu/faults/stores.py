@@ -1,13 +1,13 @@
-"""Elements that several threads give different values: which one stays is chance.
+"""Find elements to which several threads store different values: the last one is chance.
 
 For every granule of global memory a launch's `WriterLog` keeps the thread that last stored to it,
-where in the code, and when. Another thread that then stores another value there, with
-nothing between that could have put the two in order, is told. Barriers order the warps
-of a block, and what a warp runs together its lanes; atomics, ordered accesses, mbarriers and
-barriers of a cluster may order any two blocks that both ran one since. That is more than
-they do order, so nobody is accused who waited; what they order by chance is not found. The same
-value twice is not a conflict, nor are atomics with each other: but plain stores and atomics are,
-unless the atomic looks on (a swap whose old value is used), as of a lock that a store releases.
+where in the code, and when. Another thread that then stores another value there is reported, unless
+something between could have ordered the two. Barriers order the warps of a block, and instructions
+that a warp runs together order its lanes; atomics, ordered accesses, mbarriers and barriers of a
+cluster may order any two blocks that both ran one since. That assumes more order than there is, so
+a thread that waited is never reported; a conflict ordered by chance is not found. The same value
+twice is not a conflict, nor are atomics with each other. Plain stores and atomics do conflict,
+unless the atomic's old value is used (a swap), as for a lock that a store releases.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import shared_bytes
 from ptxemu.state.values import Array, Ints
 
-#: A mark is a block, a warp, a lane and a place in the code, each plus one; all ones are several.
+#: A mark is a block, a warp, a lane and a place in the code, each plus one; all ones: several.
 _SITE, _LANE, _WARP = 16, 22, 28
 _SITES, _SEVERAL, _ALL = (1 << _SITE) - 1, 63, (1 << 25) - 1
-_BLOCKS = 1 << 24  # of a grid, at most
+_BLOCKS = 1 << 24  # the most of a grid
 _GLOBAL = ("global", "generic")
 _ORDERED = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cg", "cv"))
 
 
 def orders_blocks(instr: Instr) -> bool:
-    """May an instruction be part of what puts threads of different warps or blocks in order?"""
+    """Test whether an instruction may help to order threads of different warps or blocks."""
     if instr.op in ("atom", "red", "mbarrier", "griddepcontrol"):
         return True
     if instr.op in ("ld", "st"):
@@ -65,18 +65,18 @@ class WriterLog:
         self.atomics = None
         if any(each.instr.op in ("atom", "red") and each.space in _GLOBAL for each in sites):
             self.atomics = _Ledger(-(-size // self.grain))
-        #: The last time at which a block ran something that may order it with others.
+        #: The last time at which a block ran an instruction that may order it with others.
         self.met = _shared(_BLOCKS)
         self._last = 0
 
     def tick(self) -> int:
-        """The time: more at each call, and the same clock in all processes."""
+        """The time: it grows with each call, and all processes share the clock."""
         self._last = max(self._last + 1, time.monotonic_ns())
         return self._last
 
 
 class _Writes(NamedTuple):
-    """One element of every lane of a store: who it is, and whether that changes memory."""
+    """One element of every lane of a store: its writer, and whether memory changes."""
 
     site: CodeSite
     rows: Array
@@ -113,11 +113,11 @@ class StoreWatcher:
             self.warped[mask.arr.reshape(lanes.B, lanes.W, WARP).any(axis=2)] = self.ledger.tick()
 
     def meet(self, mask: Mask) -> None:
-        """Blocks run something that may order them with others."""
+        """Blocks run an instruction that may order them with others."""
         self.ledger.met[self.lanes.blocks[self.lanes.full(mask).any(axis=1)]] = self.ledger.tick()
 
     def forget(self, first: Array, width: int) -> None:
-        """Something else than a thread's store has changed elements of `width` bytes.
+        """Something other than a thread's store has changed elements of `width` bytes.
 
         `first` are bytes from the start of global memory.
         """
@@ -130,8 +130,8 @@ class StoreWatcher:
     def atomic(self, site: CodeSite, first: Array, changed: Array, width: int, mask: Mask) -> None:
         """Lanes have run an atomic on global memory.
 
-        `first` are bytes from its start and `changed` whether something else lies there now, one
-        entry a lane.
+        `first` are bytes from its start and `changed` whether another value is there now, one entry
+        per lane.
         """
         rows, threads = np.nonzero(self.lanes.full(mask))
         mark = self.me[rows, threads] | self.number[id(site)]
@@ -146,8 +146,8 @@ class StoreWatcher:
     def store(self, site: CodeSite, first: Array, differs: Array, width: int, mask: Mask) -> None:
         """Lanes are about to store to global memory.
 
-        `first` are bytes from its start and `differs` whether something else lies there, of shapes
-        that broadcast.
+        `first` are bytes from its start and `differs` whether another value is there; their shapes
+        broadcast.
         """
         lanes, ledger = self.lanes, self.ledger
         on = lanes.full(mask)
@@ -167,7 +167,7 @@ class StoreWatcher:
             self._leave(ledger.stores, writes, at, now)
 
     def _apart(self, marks: _Ledger, writes: _Writes, at: Ints) -> tuple[Array, Ints]:
-        """True where others left marks that nothing orders with these writes; and the marks."""
+        """True where others left marks that are not ordered with these writes; and the marks."""
         before = marks.mark[at]
         apart = (before != 0) & ((before ^ writes.mark) >> _SITE != 0)
         if apart.any():
@@ -175,7 +175,7 @@ class StoreWatcher:
         return apart, before
 
     def _against(self, writes: _Writes, at: Ints, marks: _Ledger) -> None:
-        """Tell of a plain store and an atomic that nothing orders, whichever came first."""
+        """Report a plain store and an atomic that nothing orders, whichever was first."""
         apart, before = self._apart(marks, writes, at)
         clash = apart & writes.differs
         if clash.any():
@@ -183,7 +183,7 @@ class StoreWatcher:
             self._tell_atomic(writes, index, int(before[index]), int(at[index]))
 
     def _leave(self, marks: _Ledger, writes: _Writes, at: Ints, now: int) -> None:
-        """Leave marks; tell where another thread has stored something else."""
+        """Leave marks; report elements where another thread has stored another value."""
         mark = writes.mark
         apart, before = self._apart(marks, writes, at)
         if apart.any():
@@ -201,7 +201,7 @@ class StoreWatcher:
             np.bitwise_or.at(marks.mark, at[several], joined)
 
     def _in_order(self, writes: _Writes, before: Ints, when: Array) -> Array:
-        """True for lanes that are known to come after the one that stored there before them."""
+        """True for lanes that certainly run after the one that stored there before them."""
         rows, ledger = writes.rows, self.ledger
         block, warp = before >> _WARP, before >> _LANE & _SEVERAL
         own = block == self.lanes.blocks[rows] + 1
@@ -215,10 +215,10 @@ class StoreWatcher:
         return np.asarray((own & (barred > when)) | met)
 
     def together(self, site: CodeSite, space: str, first: Array, lost: Array, mask: Mask) -> None:
-        """Tell of lanes that stored different values to one element in one instruction.
+        """Report lanes that stored different values to one element in one instruction.
 
-        `first` are bytes from the start of the memory of all blocks and `lost` whether something
-        else lies there than the lane stored, of shapes that broadcast.
+        `first` are bytes from the start of the memory of all blocks and `lost` whether another
+        value than the lane's is there; their shapes broadcast.
         """
         lanes = self.lanes
         if not self.weak[id(site)] or lanes.holds(mask, ~lost):
@@ -240,10 +240,10 @@ class StoreWatcher:
                    f"{other}, at the same time")  # fmt: skip
 
     def _tell(self, writes: _Writes, index: int, before: int, granule: int) -> None:
-        """Another thread has stored something else there.
+        """Report that another thread has stored another value there.
 
-        The later block of the two is the one that is told of, as where blocks run in their
-        order: which of them came first in fact is chance where several processes run them.
+        The later block of the two is reported, as if blocks ran in order: which of them was really
+        first is chance if several processes run them.
         """
         block, row, other = (before >> _WARP) - 1, int(writes.rows[index]), self._left_by(before)
         me = who(self.lanes, row, int(writes.threads[index]))
@@ -255,7 +255,7 @@ class StoreWatcher:
                    f"{self.ctx.where(earlier.instr)}, and nothing orders the two")  # fmt: skip
 
     def _tell_atomic(self, writes: _Writes, index: int, before: int, granule: int) -> None:
-        """A plain store and an atomic: the same words, whichever of them came first."""
+        """Report a plain store and an atomic, in the same words whichever was first."""
         here, there = writes.site, self.sites[min(before & _SITES, len(self.sites) - 1)]
         thread = who(self.lanes, int(writes.rows[index]), int(writes.threads[index]))
         if here.instr.op in ("atom", "red"):
@@ -280,7 +280,7 @@ class StoreWatcher:
         return array.at(arena.base + byte) if array else "no array"
 
     def _note(self, site: CodeSite, space: str, what: str) -> None:
-        """The error waits until the batch has ended: what else is wrong is said first."""
+        """The error waits until the batch has ended: other faults are reported first."""
         self.ctx.tell(
             site.instr, "race", f"{space}-memory race: {what}",
             "Give every thread an element of its own (does the index use all of blockIdx and "
@@ -289,7 +289,7 @@ class StoreWatcher:
 
 
 def _joined(one: Ints, two: Ints) -> Ints:
-    """The first mark, with all ones where the two differ: several lanes, warps or blocks."""
+    """The first mark, with all ones in fields that differ: several lanes, warps or blocks."""
     apart = one ^ two
     several = np.where(apart >> _SITE != 0, _SEVERAL << _SITE, 0)
     several = np.where(apart >> _LANE != 0, (1 << _WARP) - (1 << _SITE), several)

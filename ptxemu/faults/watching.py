@@ -1,11 +1,11 @@
-"""Races and uninitialized reads, found by remembering who touched what.
+"""Find races and uninitialized reads by recording the accesses to each granule.
 
 For every granule of shared memory the watcher keeps the warp that last wrote it, the
 warp (or "several") that read it, and the warp that used an atomic on it, all since the
-block's last barrier. Two warps that meet at a granule without a barrier between, at
-least one of them writing, race; so do lanes of one warp with nothing between that orders them.
-Races between blocks are not found. As long as nobody writes, loads are only noted: they are
-looked at when somebody does before the next barrier, and otherwise meet nothing.
+block's last barrier. Two warps that access a granule without a barrier between, at least one of
+them writing, race; so do lanes of one warp if nothing between orders them. Races between blocks are
+not found. As long as there are no writes, loads are only noted: they are checked if a write follows
+before the next barrier, and cannot conflict otherwise.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import Reach, same_rows
 from ptxemu.state.values import Array, Bools
 
-# Races between lanes of one warp: what one stores another must not use without a __syncwarp().
-# Lanes run in lock step here, but not on a chip since compute capability 7, and ptxas takes no lane
-# for another: it moves a lane's load over that lane's own store to another address, though
-# a neighbour waits for just that store. What orders a warp is a barrier, ``__syncwarp()``, a
-# fence, or any instruction that the lanes run together (shuffles, votes, matrix products): some of
-# these order less by the manual, and none of them is reported.
+# Races between lanes of one warp: a lane must not use another's store without a __syncwarp(). Lanes
+# run in lock step here, but not on a chip since compute capability 7, and ptxas considers each lane
+# alone: it moves a lane's load over that lane's own store to another address, even if a neighbour
+# waits for just that store. A warp is ordered by a barrier, ``__syncwarp()``, a fence, or any
+# instruction that the lanes run together (shuffles, votes, matrix products). By the manual some of
+# these order less, but none of them is reported.
 
 _TOGETHER = frozenset((
     "shfl", "vote", "match", "redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
     "bar", "barrier", "membar", "fence",
 ))  # fmt: skip
-#: Accesses that are ordered, or part of something that is.
+#: Accesses that are ordered, or part of an ordered operation.
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cp", *_TOGETHER))
 #: A mark is an epoch, a warp and a lane; lanes 32 and 33 stand for several, by their access.
 _LANES, _SEVERAL_LANES = 64, WARP
-_MASKS = 512  # of which is remembered where they go, at most
-_LOADS = 512  # that are noted together, at most
+_MASKS = 512  # the most whose addresses are remembered
+_LOADS = 512  # the most that are noted together
 #: Number of an access -> the fault and its hint.
 _Words = Callable[[int], tuple[str, str]]
 #: A load, by the parts that decide its addresses: instruction, base, lowest address and mask.
@@ -46,12 +46,12 @@ _Key = tuple[int, int, int, int]
 
 
 def orders_warp(instr: Instr) -> bool:
-    """Does an instruction order what the lanes of a warp do before and after it?"""
+    """Test whether an instruction orders a warp's accesses before and after it."""
     return instr.op in _TOGETHER
 
 
 def stores_fragment(instr: Instr) -> bool:
-    """Does a warp store a matrix, which its lanes must not read before they are ordered?"""
+    """Test whether a warp stores a matrix, which unordered lanes must not read."""
     return instr.op == "stmatrix" or (instr.op == "wmma" and "store" in instr.parts)
 
 
@@ -61,10 +61,10 @@ def is_weak(instr: Instr) -> bool:
 
 
 class _Granules(NamedTuple):
-    """One granule of every lane of an access, an entry a lane."""
+    """One granule of every lane of an access, one entry per lane."""
 
     site: CodeSite
-    rows: Array  # row of what is followed
+    rows: Array  # row of the followed memory
     at: Array  # granule
     threads: Array
     me: Array  # warp, from 1 on
@@ -87,13 +87,13 @@ class Mates:
         """Find marks of other lanes of the same warp that this access must not meet.
 
         Returns:
-            The mark for each access, 0 where all is well; None: no access meets one.
+            The mark for each access, 0 if there is no conflict; None: no access meets one.
         """
         mine = self._marks(granules)
         for marks in (self.writer, self.reader) if store else (self.writer,):
             known = marks[granules.rows, granules.at]
             clash = (known // _LANES == mine // _LANES) & (known != mine)
-            # If several lanes wrote at once, each of them may read: all were meant to agree.
+            # If several lanes wrote at once, each of them may read: they were meant to agree.
             if marks is self.writer:
                 clash &= known % _LANES != _SEVERAL_LANES
             if clash.any():
@@ -135,12 +135,12 @@ class InFlight:
         self._began = False
 
     def begin(self, rows: Array, at: Array, threads: Array, number: int) -> None:
-        """Threads set copies off."""
+        """Threads start copies."""
         self._by[rows, at], self._thread[rows, at] = number + 1, threads
         self._began = True
 
     def end(self, rows: Array, at: Array, threads: Array) -> None:
-        """Threads have waited for theirs."""
+        """Threads have waited for their copies."""
         mine = self._thread[rows, at] == threads
         self._by[rows[mine], at[mine]] = 0
 
@@ -152,7 +152,7 @@ class InFlight:
         return found if found.any() else None
 
     def any(self) -> bool:
-        """Is any copy on its way?"""
+        """Test whether any copy is still in flight."""
         self._began = self._began and bool(self._by.any())
         return self._began
 
@@ -166,7 +166,7 @@ class InFlight:
         )
 
 
-#: The hint for a copy that is still on its way.
+#: The hint for a copy that is still in flight.
 WAIT = (
     "First wait for the copy's group in the thread that started it (`__pipeline_wait_prior(0)`, or "
     "cp.async.wait_group 0), then put a __syncthreads() between that wait and the accesses."
@@ -175,9 +175,9 @@ _SEVERAL = 255  # a block has at most 32 warps
 
 
 class _Doubt(NamedTuple):
-    """Marks that lanes of a store met; it is a race if the store leaves another value there.
+    """Marks that lanes of a store met; it is a race if the store changes the value there.
 
-    `at_once`: they met each other, and it is one if one of their values is lost.
+    `at_once`: they met each other; it is a race if one of their values is lost.
     """
 
     rows: Array
@@ -185,11 +185,11 @@ class _Doubt(NamedTuple):
     site: CodeSite
     words: _Words  # of one of these lanes
     at_once: bool
-    late: bool  # told at the end of the batch
+    late: bool  # reported at the end of the batch
 
 
 class _Marks:
-    """The warp that last did something to each granule, and where in the code."""
+    """The warp that last accessed each granule, and where in the code."""
 
     def __init__(self, shape: tuple[int, int], was: str) -> None:
         self.warp: Array = np.zeros(shape, np.uint8)
@@ -200,8 +200,8 @@ class _Marks:
 class SharedWatcher:
     """Follows the shared memory of one batch.
 
-    As long as all of its blocks do the same, which is where addresses and masks depend on the
-    thread alone, one stands for all.
+    As long as all of its blocks do the same (addresses and masks depend only on the thread), one
+    block represents all.
     """
 
     def __init__(self, ctx: Context, lanes: Lanes, sites: Sequence[CodeSite], size: int) -> None:
@@ -209,7 +209,7 @@ class SharedWatcher:
         widths = [site.width for site in sites if site.space in ("shared", "generic")]
         self.grain = min([4, *(width for width in widths if width)])
         self.number = {id(site): index for index, site in enumerate(sites)}
-        # To the lanes of a warp `volatile` promises no order either, since compute capability 7.
+        # `volatile` does not order the lanes of a warp either, since compute capability 7.
         self.weak = {
             id(site): stores_fragment(site.instr)
             or (_STRONG - {"volatile"}).isdisjoint(site.instr.parts)
@@ -222,15 +222,15 @@ class SharedWatcher:
         self.atomic = _Marks(shape, "changed")
         self.mates, self.flights = Mates(lanes.W, shape), InFlight(shape)
         self.me = (np.arange(lanes.T) // WARP + 1).astype(np.uint8)
-        #: Has anybody written since the last barrier of all, or is a copy on its way?
+        #: Has there been a write since the last barrier of all, or is a copy in flight?
         self._busy = False
-        #: Loads, and orders of warps, of a time without writes: checked at the next write
-        #: before the next barrier, and else of no account.
+        #: Loads, and orderings of warps, from a time without writes: checked at the next write
+        #: before the next barrier, and discarded otherwise.
         self._noted: list[tuple[CodeSite, Reach] | Mask] = []
         self._same: set[_Key] = set()
-        #: Loads of what has been written, with what their keys are of.
+        #: Loads of written memory, with the objects that their keys refer to.
         self._defined: dict[_Key, Reach] = {}
-        #: Of the store that is under way, until its values are known; None: conflicts are reported.
+        #: Doubts about the current store, until its values are known; None: conflicts are reported.
         self._doubts: list[_Doubt] | None = None
         #: Mask -> its lanes in one block if they are the same in all, else None.
         self._even: dict[Mask, Array | None] = {}
@@ -259,14 +259,14 @@ class SharedWatcher:
         self.rows = self.lanes.B
         for each in (self.writer, self.reader, self.atomic, self.mates, self.flights):
             for name, array in vars(each).items():
-                if isinstance(array, np.ndarray):  # all have a first axis of blocks
+                if isinstance(array, np.ndarray):  # the first axis of all is blocks
                     setattr(each, name, np.repeat(array, self.rows, axis=0))
         self.written = np.repeat(self.written, self.rows, axis=0)
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """Check one access of all lanes of the mask, then remember it.
 
-        `plain`: a store of which `settle` will be told what it changed.
+        `plain`: a store whose changes will be passed to `settle`.
         """
         self._doubts = [] if kind == "plain" else None
         if kind == "load" and not self._busy:
@@ -290,9 +290,9 @@ class SharedWatcher:
                 self.flights.begin(granules.rows, granules.at, granules.threads, number)
 
     def settle(self, changed: Array, lost: Array) -> None:
-        """Tell what the store met, if that makes a difference.
+        """Report the marks that the store met, if they make a difference.
 
-        That is where lanes stored another value than lay there, or lost theirs to others. Raises
+        That is if lanes stored another value than was there, or others overwrote theirs. Raises
         Fault: it does.
         """
         for doubt in self._doubts or ():
@@ -311,10 +311,10 @@ class SharedWatcher:
         self, granules: _Granules, clash: Array, words: _Words, *,
         same: bool, at_once: bool = False, late: bool = False,
     ) -> None:  # fmt: skip
-        """Tell of a race, or keep it until it is known whether a store changes anything.
+        """Report a race, or keep it until it is known whether a store changes anything.
 
-        `words` are of one of the granules, by its number. `same`: it is none where the store leaves
-        what lay there; `at_once` and `late` are as `_Doubt` has them.
+        `words` describe one granule, by its number. `same`: it is not a race if the store leaves
+        the old value; `at_once` and `late` are as in `_Doubt`.
         """
         where = np.flatnonzero(clash)
         if self._doubts is None or not same:
@@ -358,7 +358,7 @@ class SharedWatcher:
             self._noted.append((site, reach))
 
     def _catch_up(self) -> None:
-        """Remember the loads that were noted, since somebody writes."""
+        """Remember the loads that were noted, since there is a write now."""
         noted, self._noted = self._noted, []
         self._same.clear()
         self._busy = self._busy or bool(noted)
@@ -370,7 +370,7 @@ class SharedWatcher:
                     self._load(granules)
 
     def _meet_copies(self, granules: _Granules, verb: str) -> None:
-        """Raise a fault where a copy without a wait may still be writing."""
+        """Raise a fault if a copy without a wait may still be writing."""
         found = self.flights.met(granules.rows, granules.at)
         if found is not None:
             index = int(np.argmax(found))
@@ -431,7 +431,7 @@ class SharedWatcher:
     def _meet(
         self, granules: _Granules, marks: _Marks, verb: str, *, at_once: bool = False
     ) -> None:
-        """Raise where another warp has left its mark since the last barrier."""
+        """Raise if another warp has left its mark since the last barrier."""
         _, rows, at, _, me = granules
         known = marks.warp[rows, at]
         clash = (known != 0) & (known != me)
@@ -453,7 +453,7 @@ class SharedWatcher:
         self._found(granules, clash, words, same=marks is self.writer, at_once=at_once)
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
-        """Raise where another lane of the warp has left its mark since the warp was ordered."""
+        """Raise if another lane of the warp has left its mark since the warp was ordered."""
         site, rows, at, _, _ = granules
         if not self.weak[id(site)]:
             return
@@ -478,8 +478,8 @@ class SharedWatcher:
                 "accesses.",
             )
 
-        # Told at the end of the batch: what warps do to each other is said first, since what
-        # orders them orders lanes as well, and not the other way round.
+        # Reported at the end of the batch: races between warps are reported first, since whatever
+        # orders warps orders lanes as well, but not the other way round.
         same = bool(written[marks != 0].all())
         self._found(granules, marks != 0, words, same=same, late=True)
         self.mates.mark(granules, store=store)
@@ -490,7 +490,7 @@ class SharedWatcher:
         unset = ~self.written[rows, at]
         if not unset.any():
             return
-        self.written[rows, at] = True  # told once
+        self.written[rows, at] = True  # reported once
         rt, line = self.ctx.rt, site.instr.ptx_line
         if rt.undefined and (rt.found is None or line in rt.undefined):
             return
@@ -516,7 +516,7 @@ class SharedWatcher:
         )  # fmt: skip
 
     def barrier(self, mask: Mask) -> None:
-        """Forget who touched what in the blocks that have passed a barrier."""
+        """Forget the accesses of the blocks that have passed a barrier."""
         blocks: Array | slice = slice(None)
         if mask.arr is not None:
             passed: Bools = np.asarray(mask.arr.any(axis=1))
@@ -558,8 +558,8 @@ class SharedWatcher:
 def check_written(ctx: Context, site: CodeSite, bad: Array, address: Array) -> None:
     """Note a global load by lanes, `bad`, of unwritten memory.
 
-    The error waits until the batch has ended, so that what follows from it (an endless
-    wait, a wild address) is reported first.
+    The error waits until the batch has ended, so that its consequences (an endless wait, a wild
+    address) are reported first.
     """
     if ctx.told(site.instr, "uninitialized"):
         return

@@ -1,4 +1,4 @@
-"""Faults in words: the thread, the place, the array, and the distance from it."""
+"""Describe faults: the thread, the place, the array, and the distance from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ptxemu.state.lanes import Dim3, Lanes
 from ptxemu.state.spaces import RESERVED, GlobalMemory, Reach
 from ptxemu.state.values import Array
 
-#: Exceptions of NumPy and Python where values do not fit an instruction.
+#: Exceptions of NumPy and Python if values do not fit an instruction.
 UNFIT = (TypeError, ValueError, AttributeError, AssertionError, IndexError, OverflowError)
 
 
@@ -45,9 +45,9 @@ def _bytes(count: int) -> str:
 
 
 def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: str) -> None:
-    """Raise where a lane misses every array or is misaligned; return where all is well.
+    """Raise if a lane misses every array or is misaligned; otherwise return.
 
-    Addresses of shared memory start behind what the system keeps, those of local memory at 0.
+    Addresses of shared memory start after the system's part, those of local memory at 0.
     """
     rt, lanes = ctx.rt, ctx.rt.lanes
     addresses = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)
@@ -120,7 +120,7 @@ def _verb(instr: Instr) -> str:
 
 
 def check_home(ctx: Context, instr: Instr, reach: Reach, width: int, home: Named) -> None:
-    """Raise where a lane leaves the array of shared memory that its address was made from."""
+    """Raise if a lane leaves the shared-memory array from which its address was made."""
     lanes, start, end = ctx.rt.lanes, home.start, home.start + home.size
     addresses = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)
     out = (addresses < start) | (addresses + width > end)
@@ -157,7 +157,7 @@ def _what(place: str, width: int, each: int) -> str:
 
 
 def missed(arena: GlobalMemory, address: int, width: int) -> str:
-    """The element that an access to global memory would touch, and the array that it misses."""
+    """The element that an access to global memory would access, and the array that it misses."""
     if address < 4096:
         return f"{_bytes(width)} at address {hex(address)} (a null pointer?)"
     gone = arena.freed(address)

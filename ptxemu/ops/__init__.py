@@ -1,5 +1,5 @@
 """The semantics of PTX instructions: a builder for every opcode, found by `ptxemu.compiled`.
 
-In comes a typed instruction and the context that it is compiled against; out goes a
-closure over registers and a mask of lanes.
+Input: a typed instruction and the context in which it is compiled. Output: a closure over registers
+and a mask of lanes.
 """

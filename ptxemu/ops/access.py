@@ -1,4 +1,4 @@
-"""Loads and stores, and what they cost.
+"""Loads and stores, and their costs.
 
 An access is one NumPy gather or scatter for all lanes. The index array, the bounds and
 the cost of an address pattern are kept with its base (`ptxemu.state.values.Base`):
@@ -53,7 +53,7 @@ from ptxemu.state.values import (
 )
 
 Cost = Callable[[Any, Any, int], SharedCost | GlobalCost]
-#: Memory from an access's first element on, indices into it, and the space.
+#: Memory from an access's first element, indices into it, and the space.
 Located = tuple[Array, Array, str]
 #: Kind of an access -> its cost in shared memory.
 _SHARED_COST: dict[str, Cost] = {
@@ -77,7 +77,7 @@ def where_of(R: Registers, slot: int, size: int) -> tuple[Base, int]:
 
 
 def _rows(array: Array, lanes: Lanes) -> tuple[Array, int]:
-    """An address array as (warps, 32), and how often it repeats over the batch."""
+    """An address array as (warps, 32), and its number of repetitions over the batch."""
     rows, columns = array.shape
     if columns == 1:
         if rows == 1:
@@ -113,8 +113,8 @@ def cost_of(
 class Access:
     """One memory instruction, ready to resolve addresses in its space.
 
-    `width` is of one element, `count` the elements of the vector; `kind` is load,
-    store or atomic.
+    `width` is that of one element, `count` the elements of the vector; `kind` is load, store or
+    atomic.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Access:
         space = space_of(instr) or known
         if space == "param" and known != "param":
             space = "global"
-        #: Constants lie in the arena, but what reads them (LDC) asks nothing of L1 and L2.
+        #: Constants are in the arena, but reading them (LDC) does not access L1 and L2.
         self.constant = space == "const" or space_of(instr) == "param"
         self.space = {"const": "global", "param": "global"}.get(space, space)
         base = getattr(where, "base", None)
@@ -139,21 +139,21 @@ class Access:
         site.space = "const" if self.constant else self.space or "generic"
         site.store = kind != "load"
         site.width = self.width * self.count
-        #: Bytes that are charged: ptxas may have joined the access with others, or into another.
+        #: Bytes that are charged: ptxas may have merged the access with others.
         self.charged = ctx.widths.get(id(instr), site.width)
         site.joined = self.charged == 0
         self._more = self.charged if self.charged > site.width else 0
-        #: The array that it was written for, where it may be one of shared memory.
+        #: The array to which its address belongs, if it may be one in shared memory.
         self.home = ctx.home(where) if self.space in ("", "shared") else None
-        #: Bytes asked of global memory.
+        #: Bytes requested from global memory.
         self.asked = self.charged or site.width
-        self.settles = False  # `put` tells the watcher what a store has changed
-        self.start = 0  # the element at which the memory begins that was located last
+        self.settles = False  # `put` reports a store's changes to the watcher
+        self.start = 0  # the first element of the memory that was located last
 
     def reach(self, R: Registers, M: Mask) -> Reach:
         """The addresses of the lanes of a mask."""
         base, off = where_of(R, self.slot, self.size)
-        known = base.memo.get(("pattern", self.width, M))  # what `pattern_of` looks up first
+        known = base.memo.get(("pattern", self.width, M))  # `pattern_of` looks this up first
         pattern = known or pattern_of(base, self.width, M, self.rt.lanes)
         off += self.imm
         return Reach(base, pattern, pattern.low + off, pattern.high + off, M)
@@ -199,7 +199,7 @@ class Access:
         return rt.arena.view(self.dtype)[start:], cells, "global"
 
     def _follow(self, reach: Reach, start: int, cells: Array) -> None:
-        """Note what is written, and refuse to read what never was."""
+        """Note writes, and refuse reads of memory that was never written."""
         rt = self.rt
         dtype = UNSIGNED[self.width]
         marks = rt.arena.marks(dtype)[start:]
@@ -217,7 +217,7 @@ class Access:
                 check_written(self.ctx, self.site, bad, reach.pattern.rel + reach.low)
 
     def _met(self, meetings: Meetings, cells: Array, fresh: Array, mask: Mask) -> None:
-        """Note first writers, and the blocks that each block may have heard of."""
+        """Note first writers, and the blocks whose work each block may know of."""
         first, on = cells * self.width, self.rt.lanes.full(mask)
         if self.kind != "store":
             meetings.look(self.site, first, on)
@@ -227,7 +227,7 @@ class Access:
             meetings.meet(self.instr, first, on)
 
     def _whole(self, reach: Reach) -> Reach:
-        """The start of an access that ptxas made of several: at a multiple of its size."""
+        """The start of an access that ptxas merged from several: a multiple of its size."""
         return reach.back(reach.low % self._more) if self._more else reach
 
     def _own(self, reach: Reach, space: str) -> Located:
@@ -262,7 +262,7 @@ class Access:
         return rt.memory(space, self.dtype)[start:], index, space
 
     def _of_cluster(self, reach: Reach) -> Located:
-        """Shared memory of any block of the cluster; what that costs is not known."""
+        """Shared memory of any block of the cluster; the cost is unknown."""
         rt, lanes, width = self.rt, self.rt.lanes, self.site.width
         row, thread = np.nonzero(lanes.full(reach.mask))
         address = np.broadcast_to(reach.pattern.rel + reach.low, lanes.shape)[row, thread]
@@ -281,7 +281,7 @@ class Access:
         return rt.memory("shared", self.dtype), index, "shared"
 
     def first(self, index: Array, at: int = 0) -> Array:
-        """Bytes from the start of the memory of all to the located elements, or `at` behind."""
+        """Bytes from the start of all memory to the located elements, or `at` after them."""
         return (index + (self.start + at)) * self.width
 
     def put(self, place: Located, value: Array, M: Mask, at: int = 0) -> None:
@@ -297,7 +297,7 @@ class Access:
             scatter(memory, index, value, M, lanes)
             lost = memory.take(index, mode="wrap") != value
         else:
-            with self.rt.lock:  # what another process stores is none of this instruction
+            with self.rt.lock:  # another process's stores do not belong to this instruction
                 before = memory.take(index, mode="wrap")
                 stores.store(self.site, first, before != value, self.width, M)
                 scatter(memory, index, value, M, lanes)
@@ -313,7 +313,7 @@ def items_of(operand: Operand) -> tuple[Operand, ...]:
 
 
 def _param_load(instr: Instr, ctx: Context) -> Run | None:
-    """A kernel parameter at a fixed place is as good as a constant."""
+    """A kernel parameter at a fixed place acts as a constant."""
     slot, offset, known = ctx.address(instr.operands[1])
     if known != "param" or slot not in ctx.constants:
         return None

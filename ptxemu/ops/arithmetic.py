@@ -37,12 +37,12 @@ from ptxemu.state.values import (
 def _binary(
     function: Binary, size: int, is_signed: bool, second: int = 0
 ) -> Callable[[Value, Value], Value]:
-    """A function of register values; the other operand has `second` bytes, if not as many."""
+    """A function of register values; the other operand has `second` bytes, if given."""
     get = signed if is_signed else unsigned
     other, width = (unsigned, second) if second else (get, size)
 
     def apply(x: Value, y: Value) -> Value:
-        # Values that depend on the thread alone are worth remembering: blocks repeat them.
+        # Values that depend on the thread alone are worth caching: blocks repeat them.
         if type(y) is int and type(x) is Affine and x.base.arr.shape[0] == 1:
             key = (function, x.off, y, is_signed)
             found = x.base.memo.get(key)
@@ -94,13 +94,13 @@ def _saturating(sign: int) -> Binary:
     return function
 
 
-#: Of two operands, read by the sign of the type.
+#: Functions of two operands, read by the sign of the type.
 _TWO: dict[str, Binary] = {
     "min": np.minimum, "max": np.maximum, "div": _quotient, "rem": _remainder,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 _SATURATED = {"add": _saturating(1), "sub": _saturating(-1)}
-#: Of one operand and its bytes.
+#: Functions of one operand and its bytes.
 _ONE: dict[str, Callable[[Value, int], Value]] = {
     "neg": negate,
     "not": lambda x, size: add(negate(x, size), MASK[size], size),
@@ -212,7 +212,7 @@ def _select(instr: Instr, ctx: Context) -> Run:
 
 # --- the carry flag
 
-#: Name of the hidden register of each lane that ``.cc`` writes; no PTX name has parentheses.
+#: Name of each lane's hidden register that ``.cc`` writes; no PTX name has parentheses.
 _FLAG = "(carry)"
 
 
@@ -254,8 +254,8 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {
 
 
 # Pairs of 16-bit integers, and extremes that stop at zero: Hopper's dynamic programming (DPX).
-# The PTX manual, at ``add``, ``min`` and ``max``: of ``u16x2`` and ``s16x2`` both halves of a word
-# are done for themselves; ``relu`` makes what is below zero zero. ``nvcc`` writes ``relu`` behind
+# The PTX manual, at ``add``, ``min`` and ``max``: for ``u16x2`` and ``s16x2`` each half of a word
+# is computed separately; ``relu`` turns negative results into zero. ``nvcc`` writes ``relu`` after
 # the type, the manual before it.
 
 DPX_PAIRS = ("u16x2", "s16x2")
@@ -270,7 +270,7 @@ _VIEWS: dict[str, np.dtype[Any]] = {
 def is_dpx(instr: Instr) -> bool:
     """True if the instruction is one of these.
 
-    `add` of one word is none: it is in `ptxemu.ops.arithmetic`.
+    A one-word `add` is not: it is in `ptxemu.ops.arithmetic`.
     """
     if instr.op not in _DONE:
         return False
@@ -283,7 +283,7 @@ def dpx(instr: Instr, ctx: Context) -> Run:
 
     Raises:
         KeyError: there is no such type.
-        ValueError: a modifier that the manual does not know there.
+        ValueError: a modifier that the manual does not allow there.
     """
     relu = "relu" in instr.parts
     kind = next(part for part in reversed(instr.parts) if part != "relu")

@@ -1,8 +1,8 @@
-"""``cp.async``: copies from global to shared memory that land when they are waited for.
+"""``cp.async``: copies from global to shared memory that complete at the wait for them.
 
-The source is read at once; the destination is written when the thread waits for the copy's
-group, and until then nobody may touch it (`faults.watching.InFlight`). A kernel that forgets
-the wait reads what was there before, as it may on the chip.
+The source is read at once; the destination is written when the thread waits for the copy's group,
+and until then no thread may access it (`faults.watching.InFlight`). A kernel that forgets the wait
+reads the old data, as it may on the chip.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ptxemu.state.values import Array, unsigned
 
 
 class _Copy(NamedTuple):
-    """A copy on its way. `mask`: the lanes that have not waited for it."""
+    """A copy in flight. `mask`: the lanes that have not waited for it."""
 
     site: CodeSite
-    reach: Reach  # where to
+    reach: Reach  # the target
     pieces: list[tuple[Array, Array, Array]]  # memory, index and value
     group: int | Array  # of each lane
     mask: Mask
 
 
 class Pipeline:
-    """Copies of one batch on their way, oldest first."""
+    """Copies of one batch in flight, oldest first."""
 
     def __init__(self, rt: Runtime) -> None:
         self._rt, self._lanes = rt, rt.lanes
         self._copies: list[_Copy] = []
-        self._groups: int | Array = 0  # that each lane has closed
+        self._groups: int | Array = 0  # groups that each lane has closed
 
     def begin(self, site: CodeSite, reach: Reach, pieces: list[tuple[Array, Array, Array]]) -> None:
-        """Lanes set copies off."""
+        """Lanes start copies."""
         self._copies.append(_Copy(site, reach, pieces, self._groups, reach.mask))
 
     def commit(self, mask: Mask) -> None:
@@ -47,7 +47,7 @@ class Pipeline:
         self._groups = self._groups + (1 if mask.arr is None else mask.arr.astype(np.int32))
 
     def wait(self, mask: Mask, keep: int) -> None:
-        """Lanes wait for all of their groups but the newest `keep`: these copies land."""
+        """Lanes wait for all of their groups but the newest `keep`: the copies complete."""
         lanes, left = self._lanes, []
         over = self._groups - keep
         for copy in self._copies:
@@ -64,7 +64,7 @@ class Pipeline:
         self._copies = left
 
     def wait_all(self, mask: Mask) -> None:
-        """Lanes wait for all that they have set off."""
+        """Lanes wait for all copies that they have started."""
         self.commit(mask)
         self.wait(mask, 0)
 
@@ -92,7 +92,7 @@ def _copy(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     write = Access(instr.turned("st", "shared", *vector, kind), ctx, site, target, "copy")
     load = Access(instr.turned("ld", "global", *vector, kind), ctx, site, source, "load")
     site.space = "global"
-    write.charged = 0  # `_charge` knows what a copy costs
+    write.charged = 0  # `_charge` computes a copy's cost
     limit = ctx.slot(instr.operands[3], 4) if len(instr.operands) > 3 else -1
     sized = limit >= 0 and not _all_or_nothing(instr.operands[3], width, ctx, set())
     past, rt = "cg" in instr.parts, ctx.rt
@@ -153,7 +153,7 @@ def _all_or_nothing(size: Operand, width: int, ctx: Context, seen: set[str]) -> 
 
 
 def _charge(write: Access, source: Reach | None, target: Reach, *, past: bool, sized: bool) -> None:
-    """Add what follows from both of a copy's addresses; `source` None: it is not read.
+    """Add the costs that depend on both of a copy's addresses; `source` None: it is not read.
 
     That is its wavefronts and, if it goes past the first-level cache, its sectors (`bypass_cost`).
     """
@@ -184,7 +184,7 @@ def _by_warp(array: Array, lanes: Lanes) -> Array:
 
 
 def _kept(value: Array, limit: Array, start: int, word: int) -> Array:
-    """The bytes of a word that lie below the source size."""
+    """The bytes of a word that are below the source size."""
     octets = np.ascontiguousarray(value).view(np.uint8).reshape(*value.shape, word)
     inside = (np.arange(word) + start) < limit[..., None]
     return np.ascontiguousarray(np.where(inside, octets, 0).astype(np.uint8)).view(value.dtype)[

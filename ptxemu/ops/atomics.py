@@ -1,4 +1,4 @@
-"""Atomic operations: lanes that meet at one address take turns, the lowest first.
+"""Atomic operations: lanes with the same address take turns, the lowest first.
 
 The order among lanes is not defined on the chip either; results that depend on it (a
 float sum's last bits, which thread gets which ticket) may differ from a GPU's run.
@@ -47,11 +47,11 @@ class Operation:
     def __init__(self, op: str, kind: str, *, flush: bool = False) -> None:
         self.op, self.kind, self.flush = op, kind, flush
         self.floating = kind in ("f32", "f64")
-        #: NumPy's own function, where that is all there is to it but NaN and subnormals.
+        #: NumPy's own function, if it does everything except NaN and subnormals.
         self.plain = None if kind in HALVES else _PLAIN.get(op)
 
     def turn(self, old: Array, x: Array, y: Array) -> Array:
-        """The value after one turn on `old`."""
+        """The value after one operation on `old`."""
         if self.kind in HALVES:
             function = function_of(self.op)
             return join(function(split(old, self.kind), split(x, self.kind)), self.kind)
@@ -64,7 +64,7 @@ class Operation:
         return flushed(canonical(self.plain(flushed(old), flushed(x))))
 
     def at_once(self, memory: Array, index: Array, x: Array) -> bool:
-        """Do all turns by NumPy, if no lane wants the old value; False: it cannot."""
+        """Do all operations by NumPy, if no lane needs the old value; False: it cannot."""
         if self.plain is None:
             return False
         if self.flush:
@@ -81,9 +81,9 @@ class Operation:
 def apply(
     memory: Array, index: Array, x: Array, y: Array, operation: Operation, *, wants_old: bool
 ) -> Array | None:
-    """Run one atomic over lanes in order; returns what each lane read before its turn, if wanted.
+    """Run one atomic on lanes in order; return the value that each lane read before, if wanted.
 
-    `index`, `x` and `y` (the second operand of ``cas``) have one entry a lane.
+    `index`, `x` and `y` (the second operand of ``cas``) have one entry per lane.
     """
     if not wants_old and operation.at_once(memory, index, x):
         return None
@@ -107,9 +107,9 @@ def apply(
     return old
 
 
-#: The ways lanes of a warp combine their atomics in shared memory. Increments whose results are not
-#: used are counted at each word. Where all go to one word, their sum (or extreme) is formed first;
-#: or, where the old values are used, one lane adds for all, and each lane derives its own from its
+#: How the lanes of a warp combine their atomics in shared memory. Increments whose results are
+#: unused are counted at each word. If all go to one word, their sum (or extreme) is formed first;
+#: or, if the old values are used, one lane adds for all, and each lane derives its own from its
 #: number, or from a scan, which needs all lanes of the warp.
 Way = Literal["", "count", "reduce", "number", "scan"]
 
@@ -121,18 +121,18 @@ def _shared_cost(op: str, kind: str, size: int, way: Way) -> Cost:
     if way == "count" and kind in ("u32", "s32"):
         return shared_load_cost  # ATOMS.POPC.INC: lanes at one word are counted together
     if way == "reduce" and op in _PLAIN and kind in ("u32", "s32", "b32"):
-        return shared_load_cost  # REDUX puts the lanes' values together, and one lane goes
+        return shared_load_cost  # REDUX combines the lanes' values, and one lane does the atomic
     if op == "add" and kind in ("u32", "s32", "u64") and way == "number":
         return led(spin_cost if size == 8 else atomic_cost, all_there=False)
     if op == "add" and kind in ("u32", "s32") and way == "scan":
         return led(atomic_cost, all_there=True)
     if op != "exch" and (size == 8 or kind in ("f32", *HALVES)):
-        return spin_cost  # there is no such instruction: ptxas writes a loop
+        return spin_cost  # this instruction does not exist: ptxas writes a loop
     return atomic_cost
 
 
 def _meet(on: Array, words: Array) -> bool:
-    """Do lanes of several warps of a block want one word?"""
+    """Test whether lanes of several warps of a block use one word."""
     rows, threads = np.nonzero(on)
     order = np.lexsort((words, rows))
     same = (np.diff(rows[order]) == 0) & (np.diff(words[order]) == 0)
@@ -140,7 +140,7 @@ def _meet(on: Array, words: Array) -> bool:
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``atom`` and ``red`` in global and shared memory; of a vector, each element for itself.
+    """``atom`` and ``red`` in global and shared memory; for a vector, each element by itself.
 
     Raises:
         Fault: an operation or type that is not supported.

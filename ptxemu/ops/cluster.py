@@ -18,8 +18,7 @@ from ptxemu.state.values import UNSIGNED, Array, Bools, Ints, unsigned
 
 # --- Operands that must point into shared memory, the thread's own block's or its cluster's ---
 # An address of the cluster window has the block's rank plus one in its upper byte, so that an
-# address of a block's own shared memory is one of the cluster window as it stands, as on the
-# chip.
+# address of a block's own shared memory is a cluster-window address as it is, as on the chip.
 
 #: The bit at which the rank of a block begins in an address of the cluster window.
 RANK = 24
@@ -27,7 +26,7 @@ _OFFSET = (1 << RANK) - 1
 
 
 class Spots(NamedTuple):
-    """The places in shared memory that active lanes point to, one entry a lane."""
+    """The places in shared memory to which active lanes point, one entry per lane."""
 
     row: Ints  # the lane's own block in the batch
     thread: Ints  # its number in the block
@@ -35,12 +34,12 @@ class Spots(NamedTuple):
     address: Ints  # bytes from the start of that memory
 
     def who(self, lanes: Lanes, at: int) -> str:
-        """The thread of one of them, in words."""
+        """The thread of one place, in words."""
         return who(lanes, int(self.row[at]), int(self.thread[at]))
 
 
 def owner_of(lanes: Lanes, row: Array, address: Array) -> tuple[Array, Array]:
-    """The blocks that addresses of the cluster window belong to, and the addresses there."""
+    """The blocks to which addresses of the cluster window belong, and the addresses there."""
     rank, size = address >> RANK, lanes.geometry.blocks_of_cluster
     first = row // size * size
     owner = np.where(rank == 0, row, first + rank - 1)
@@ -59,7 +58,7 @@ Fetch = Callable[[Registers, Mask], Spots]
 def shared_operand(
     instr: Instr, ctx: Context, operand: Operand, width: int = 0, align: int = 1
 ) -> Fetch:
-    """A function that finds the spots of an operand, whose address is generic or of shared memory.
+    """A function that finds the spots of an operand with a generic or a shared-memory address.
 
     `width` bytes must be inside (0: the caller checks). When it runs it raises Fault if a lane
     points elsewhere.
@@ -86,7 +85,7 @@ def shared_operand(
 def check_spots(
     instr: Instr, ctx: Context, spots: Spots, width: int | Array, align: int = 1
 ) -> None:
-    """Raise where `width` bytes from a spot on do not lie in its block's shared memory."""
+    """Raise if `width` bytes from a spot are not in its block's shared memory."""
     _, _, owner, address = spots
     out = (owner < 0) | (address < RESERVED) | (address + width > ctx.rt.shared_limit)
     crooked = (owner >= 0) & (address % align != 0)
@@ -121,7 +120,7 @@ def ended(ctx: Context, instr: Instr, spots: Spots, at: int) -> Fault:
 
 
 class ClusterBarrier:
-    """The cluster barriers of a batch: how often each lane has arrived, (blocks, threads)."""
+    """The cluster barriers of a batch: each lane's number of arrivals, (blocks, threads)."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
@@ -137,7 +136,7 @@ class ClusterBarrier:
 
 
 def mapa(instr: Instr, ctx: Context) -> Run:
-    """``mapa``: the same place in the shared memory of the block of a rank."""
+    """``mapa``: the same place in the shared memory of the block with a given rank."""
     size = 8 if instr.parts[-1] == "u64" else 4
     base = 0 if "shared::cluster" in instr.parts else SHARED_WINDOW
     a, rank = ctx.slot(instr.operands[1], size), ctx.slot(instr.operands[2], 4)
@@ -162,7 +161,7 @@ def mapa(instr: Instr, ctx: Context) -> Run:
 
 
 def getctarank(instr: Instr, ctx: Context) -> Run:
-    """``getctarank``: the rank of the block whose shared memory an address is of."""
+    """``getctarank``: the rank of the block to whose shared memory an address belongs."""
     operand = instr.operands[1]
     size = ctx.size(operand, 4) if isinstance(operand, Reg) else 4
     a = ctx.slot(operand, size)
@@ -216,12 +215,12 @@ class ClusterWait:
         return np.asarray(rt.lanes.full(M) & (rt.cluster.least(rt.alive()) >= asked))
 
     def passed(self, asked: Array, M: Mask) -> None:  # noqa: ARG002
-        """The lanes know now what was done before their cluster arrived."""
+        """The lanes now know all work done before their cluster arrived."""
         if self.ctx.rt.order is not None:
             self.ctx.rt.order.clocks.passed_cluster(M)
 
     def stuck(self, asked: Array, M: Mask) -> Fault:  # noqa: ARG002
-        """The error where part of a cluster never arrives."""
+        """The error if part of a cluster never arrives."""
         lanes = self.ctx.rt.lanes
         return self.ctx.fault(
             self.instr, "endless", f"cluster barrier not reached by all threads: "

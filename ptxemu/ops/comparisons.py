@@ -61,7 +61,7 @@ def _halves(instr: Instr, ctx: Context) -> Callable[[Registers], Array]:
 
 
 def _how(instr: Instr, ctx: Context) -> str:
-    """The comparison, which must be one of the type's: integers are never unordered."""
+    """The comparison, which must exist for the type: integers are never unordered."""
     how = instr.parts[1]
     if how not in (_FLOATS if instr.parts[-1].startswith(("f", "bf")) else COMPARISONS):
         raise ctx.unsupported(instr)

@@ -62,7 +62,7 @@ def to_f16(x: Array, mode: str = "rn") -> Array:
     if mode != "rn":
         gap = x.astype(F64) - near.astype(F64)
         near = directed(near, np.where(np.isfinite(near), np.sign(gap), 0), mode)
-        if mode == "rz":  # a number too large stays the largest
+        if mode == "rz":  # a too large number becomes the largest
             big = np.isinf(near) & np.isfinite(x)
             near = np.where(big, np.copysign(F16.type(65504), near), near)
     return canonical(np.array(near)).view(np.uint16)
@@ -151,7 +151,7 @@ def _cvt(instr: Instr, ctx: Context) -> Run:
     a = ctx.slot(instr.operands[1], SIZES[source], source)
     sat = "sat" in instr.parts
     if to == "tf32":
-        # Round to nearest, ties away: half of the last kept place is added to the bits.
+        # Round to nearest, ties away: add half of the last kept place to the bits.
         away = "rna" in instr.parts
 
         def tf32(R: Registers, M: Mask) -> Value:
@@ -238,7 +238,7 @@ BUILDERS: dict[str, Callable[[Instr, Context], Run]] = {"cvt": _cvt}
 # The formats are those of the OCP 8-bit Floating Point Specification 1.0; conversions to them
 # saturate (``.satfinite``), as the manual requires.
 
-#: Pair -> digits behind the point, exponent bias, and the code of the greatest number.
+#: Pair -> digits after the point, exponent bias, and the code of the greatest number.
 _FORMATS = {"e4m3x2": (3, 7, 0x7E), "e5m2x2": (2, 15, 0x7B)}
 _NAN = 0x7F
 FLOAT8 = tuple(_FORMATS)

@@ -1,7 +1,7 @@
 """``cp.async.bulk`` and ``cp.async.bulk.tensor``, with reductions, multicast and groups.
 
-A copy into shared memory lands when its mbarrier is waited for; one out of shared memory is
-done at once, and its group's wait says only when the source may be written again.
+A copy into shared memory completes at the wait for its mbarrier. A copy out of shared memory is
+done at once; its group's wait only marks when the source may be written again.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import Mask
 from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Ints
 
-# --- Bulk copies under way: each lands when somebody waits for the mbarrier that it reports to ---
-# The source is read at once and the destination written late, so that a kernel that forgets
-# to wait finds what was there before, as it may on the chip.
+# --- Bulk copies in flight: each completes at a wait for the mbarrier to which it reports ---
+# The source is read at once and the destination written late, so that a kernel that forgets to wait
+# finds the old data, as it may on the chip.
 
 
 class BulkCopy(NamedTuple):
     """Copies of one instruction, one row each."""
 
-    instr: Instr  # what set them off
-    arrive: Callable[[], None]  # writes what they bring
-    barriers: Spots  # the mbarrier that each reports to
-    bytes: Ints  # how many bytes it reports
+    instr: Instr  # the operations that started them
+    arrive: Callable[[], None]  # writes their data
+    barriers: Spots  # the mbarrier to which each reports
+    bytes: Ints  # the number of bytes that it reports
 
 
 class Flights:
-    """All copies of one batch that have not landed."""
+    """All copies of one batch that have not completed."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._up: list[tuple[Ints, BulkCopy]] = []
 
     def launch(self, flight: BulkCopy) -> None:
-        """Set copies off."""
+        """Start copies."""
         self._up.append((keys_of(self._ctx, flight.barriers), flight))
 
     def land(self, keys: Ints) -> None:
-        """Land what reports to any of these mbarriers, in the order in which it was set off."""
+        """Complete the copies that report to any of these mbarriers, in their order."""
         wanted = [np.isin(mine, keys).any() for mine, _ in self._up]
         if not any(wanted):
             return
@@ -61,7 +61,7 @@ class Flights:
             change(flight.instr, self._ctx, flight.barriers, Change(nobody, -flight.bytes))
 
 
-#: A unit of what is copied, by its bytes.
+#: The type of a unit of copied data, by its bytes.
 UNITS: dict[int, np.dtype[Any]] = {**UNSIGNED, CHUNK: np.dtype(np.complex128)}
 #: Type names in instructions -> the types that copies reduce.
 REDUCED: dict[str, np.dtype[Any]] = {
@@ -73,7 +73,7 @@ REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 class Shared(NamedTuple):
-    """Bytes of shared memory, one row a copy: its block, and the address of every unit."""
+    """Bytes of shared memory, one row per copy: its block, and the address of every unit."""
 
     owner: Ints
     address: Ints
@@ -89,7 +89,7 @@ class Global(NamedTuple):
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """``cp.async.bulk`` of plain bytes, and the groups of all bulk copies.
+    """``cp.async.bulk`` for plain bytes, and the groups of all bulk copies.
 
     Raises:
         Fault: a form that compute capability 9.0 lacks.
@@ -203,10 +203,10 @@ Spread = Callable[[Registers, Mask, Ints], tuple[Ints, Ints] | None]
 
 
 def multicast(instr: Instr, ctx: Context, place: int) -> Spread:
-    """A function that spreads copies: rows of the copies, and ranks; None: none are spread.
+    """A function that multicasts copies: rows of the copies, and ranks; None: no multicast.
 
     Raises:
-        Fault: a bit of the mask is of no block of the cluster.
+        Fault: a bit of the mask belongs to no block of the cluster.
     """
     if "multicast::cluster" not in instr.parts:
         return lambda R, M, which: None
@@ -270,7 +270,7 @@ def read_shared(ctx: Context, site: CodeSite, spots: Spots, source: Shared) -> A
 
 
 def read_global(ctx: Context, site: CodeSite, spots: Spots, source: Global) -> Array:
-    """Units of global memory, (copies, units); what is not copied is 0."""
+    """Units of global memory, (copies, units); uncopied units are 0."""
     address, inside, unit = source
     _check(ctx, site, spots, source, "reads")
     arena = ctx.rt.arena
@@ -285,7 +285,7 @@ def read_global(ctx: Context, site: CodeSite, spots: Spots, source: Global) -> A
 
 
 class Outgoing(NamedTuple):
-    """Copies out of shared memory: where to, and what."""
+    """Copies out of shared memory: their targets and their data."""
 
     goal: Global
     data: Array
@@ -293,7 +293,7 @@ class Outgoing(NamedTuple):
 
 
 def write_global(ctx: Context, site: CodeSite, spots: Spots, out: Outgoing) -> None:
-    """Write (or reduce) units to global memory, as far as they lie inside."""
+    """Write (or reduce) units to global memory, as far as they are inside."""
     (address, inside, unit), data, reduce = out
     _check(ctx, site, spots, out.goal, "writes")
     arena = ctx.rt.arena
@@ -319,7 +319,7 @@ def _marks(written: Array, unit: int) -> Array:
 
 
 def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) -> None:
-    """Raise a fault where a copy misses its array; note its reads of unwritten memory."""
+    """Raise a fault if a copy misses its array; note its reads of unwritten memory."""
     address, inside, unit = span
     low, high = address, address
     if inside is not None:
@@ -349,7 +349,7 @@ def _check(ctx: Context, site: CodeSite, spots: Spots, span: Global, verb: str) 
 def _check_span(
     ctx: Context, instr: Instr, spots: Spots, span: tuple[Array, Array], verb: str
 ) -> None:
-    """Raise where a lane's bytes, from the first of `span` to the second, miss every array."""
+    """Raise if a lane's bytes, from the first of `span` to the second, miss every array."""
     arena, (low, end) = ctx.rt.arena, span
     good = arena.inside(low, 1) & arena.inside(end - 1, 1)
     if good.all() and arena.holds(int(low.min()), int(end.max()) - 1):
@@ -364,7 +364,7 @@ def _check_span(
 
 
 class Landing(NamedTuple):
-    """Copies into shared memory: where to, what, and which mbarriers hear of how many bytes."""
+    """Copies into shared memory: targets, data, and the bytes reported to which mbarriers."""
 
     target: Shared
     data: Array
@@ -374,7 +374,7 @@ class Landing(NamedTuple):
 
 
 def land(ctx: Context, site: CodeSite, landing: Landing, spread: tuple[Ints, Ints] | None) -> None:
-    """Set copies into shared memory off."""
+    """Start copies into shared memory."""
     rt = ctx.rt
     (owner, address, unit), data, barriers, bytes_, reduce = landing
     if spread is not None:

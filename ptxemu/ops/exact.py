@@ -1,12 +1,11 @@
 """Arithmetic that rounds once: fused multiply-adds and directed rounding.
 
 A float32 product is exact in float64, but the sum that follows is rounded there and a
-second time on the way back. The second rounding is wrong only where the float64 sum
-lies on a tie of float32 (or in its subnormal range) and was itself inexact; those lanes
-are rare, found by their low bits, and repaired by rounding the float64 sum to odd
-(S. Boldo, G. Melquiond: Emulation of FMA and correctly rounded sums: proved algorithms
-using rounding to odd, IEEE Trans. Computers 57(4), 2008). The same paper's algorithm 5
-gives the float64 operation.
+second time on the way back. The second rounding is wrong only if the float64 sum is on a tie of
+float32 (or in its subnormal range) and was itself inexact; those lanes are rare, found by their low
+bits, and repaired by rounding the float64 sum to odd (S. Boldo, G. Melquiond: Emulation of FMA and
+correctly rounded sums: proved algorithms using rounding to odd, IEEE Trans. Computers 57(4), 2008).
+The same paper's algorithm 5 gives the float64 operation.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     out = np.array(vh + z)
     zero = (a == 0) | (b == 0)
     easy = _safe(a) & _safe(b) & _safe(c)
-    # An exact zero product (or sum) must keep IEEE's signs; plain arithmetic does.
+    # An exact zero product (or sum) must keep IEEE's signs; plain arithmetic does so.
     plain = zero | (easy & (out == 0))
     out[plain] = (a * b + c)[plain]
     hard = ~easy & ~plain

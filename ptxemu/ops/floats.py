@@ -1,4 +1,4 @@
-"""Floating-point instructions of float32, float64, and of float16 and bfloat16 with their pairs.
+"""Floating-point instructions for float32, float64, and for float16 and bfloat16 with their pairs.
 
 Addition, subtraction, multiplication, division, square root and fused multiply-add
 round once, in every rounding mode, as the chip does. ``.approx`` functions are computed
@@ -230,7 +230,7 @@ def _unary(instr: Instr, ctx: Context) -> Run:
         )  # fmt: skip
     approximate = _FUNCTIONS[op]
     if kind == "f64":
-        # rcp/rsqrt.approx.ftz.f64 look at the upper 32 bits only.
+        # rcp/rsqrt.approx.ftz.f64 read the upper 32 bits only.
         (a,) = ctx.sources(instr, 1, 8, kind)
 
         def top(R: Registers, M: Mask) -> Value:
@@ -286,7 +286,7 @@ def _fma_rounded(x: Array, y: Array, z: Array) -> Array:
 
 
 def function_of(op: str, *, nan: bool = False) -> Callable[..., Array]:
-    """An operation on float64 numbers that are halves; its result is to be rounded once.
+    """An operation on float64 numbers that are halves; its result must be rounded once.
 
     With `nan`, ``min`` and ``max`` of NaN and a number are NaN.
     """

@@ -1,4 +1,4 @@
-"""``malloc`` and ``free`` in kernels: every piece is an array of its own, which checks know."""
+"""``malloc`` and ``free`` in kernels: every piece is a separate array, so checks cover it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ptxemu.state.values import Array, unsigned
 
 
 def malloc(instr: Instr, ctx: Context) -> Run:
-    """The address of fresh memory for each thread; 0 where the heap has no room."""
+    """The address of fresh memory for each thread; 0 if the heap has no room."""
     slot, rt = ctx.slot(instr.operands[1], 8), ctx.rt
     heap, name = rt.arena.heap, f"malloc at {ctx.where(instr)}"
 
@@ -37,7 +37,7 @@ def malloc(instr: Instr, ctx: Context) -> Run:
 
 
 def free(instr: Instr, ctx: Context) -> Run:
-    """Give memory of `malloc` back."""
+    """Free memory from `malloc`."""
     slot, rt = ctx.slot(instr.operands[0], 8), ctx.rt
 
     def run(R: Registers, M: Mask) -> None:

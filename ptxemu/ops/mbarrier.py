@@ -1,7 +1,7 @@
 """``mbarrier``: barriers in shared memory that count arrivals and bytes.
 
 A wait ends a block of the control flow: lanes whose phase is not over are parked until it is, or
-until nothing else can run, when a wait gives up as its time limit lets it do on the chip.
+until nothing else can run; then a wait gives up, as at its time limit on the chip.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ptxemu.state.context import CodeSite, Context, Registers, Run
 from ptxemu.state.lanes import WARP, Mask
 from ptxemu.state.values import UNSIGNED, Array, Bools, Ints
 
-# --- An mbarrier's 64-bit word: arrivals and bytes that its phase waits for, and its parity ---
-# NVIDIA leaves the word opaque; ours holds, from the lowest bit on, 20 bits of arrivals that
-# are pending, 20 bits of arrivals that every phase expects, 22 bits of the transaction count
-# above its middle, a bit that says that this is an mbarrier at all, and the phase's parity.
-# All functions take and give arrays of such words, one for each barrier.
+# --- An mbarrier's 64-bit word: its phase's pending arrivals and bytes, and its parity ---
+# NVIDIA leaves the word opaque; ours holds, from the lowest bit up, 20 bits of pending arrivals, 20
+# bits of arrivals that every phase expects, 22 bits of the transaction count above its middle, a
+# bit that marks the word as an mbarrier, and the phase's parity. All functions take and return
+# arrays of such words, one for each barrier.
 
 Words = NDArray[np.uint64]
 
-#: The largest number of arrivals of a phase; transaction counts reach as far both ways.
+#: The largest number of arrivals in a phase; transaction counts reach as far both ways.
 MOST = (1 << 20) - 1
 _TX, _MARK, _PARITY = 40, 62, 63
 _TX_MASK, _MIDDLE = (1 << 22) - 1, 1 << 21
-#: Bytes of an mbarrier, and what its address must be a multiple of.
+#: Bytes of an mbarrier, and the alignment of its address.
 BYTES = 8
 
 
@@ -45,12 +45,12 @@ class Phase(NamedTuple):
 
     @property
     def complete(self) -> Bools:
-        """True for phases that wait for nothing more."""
+        """True for phases that are complete."""
         result: Bools = (self.pending == 0) & (self.bytes == 0)
         return result
 
     def words(self) -> Words:
-        """The words again."""
+        """Combine the parts into words."""
         whole: Ints = self.pending | self.expected << 20 | (self.bytes + _MIDDLE) << _TX
         signs = self.parity.astype(np.uint64) << np.uint64(_PARITY)
         return whole.astype(np.uint64) | np.uint64(1 << _MARK) | signs
@@ -63,7 +63,7 @@ def phase_of(words: Words) -> Phase:
 
 
 def parity_of(words: Words) -> Ints:
-    """The parity of the phase that each barrier is in."""
+    """The parity of each barrier's current phase."""
     result: Ints = (words >> np.uint64(_PARITY)).astype(np.int64)
     return result
 
@@ -75,7 +75,7 @@ def is_barrier(words: Words) -> Bools:
 
 
 def fresh(counts: Ints) -> Words:
-    """Barriers in their first phase, which waits for so many arrivals."""
+    """Barriers in their first phase, which expects the given number of arrivals."""
     zero = np.zeros_like(counts)
     return Phase(counts, counts, zero, zero).words()
 
@@ -84,16 +84,16 @@ class AfterArrivals(NamedTuple):
     """Barriers after something has happened to them."""
 
     words: Words  # their words
-    completed: Ints  # how many phases of each came to an end
+    completed: Ints  # how many phases of each ended
     beyond: Bools  # barriers at which more arrived than the phase expects
     overflow: Bools  # barriers whose transaction count left its range
 
 
 def step(words: Words, arrivals: Ints, bytes_: Ints, drops: Ints | None = None) -> AfterArrivals:
-    """Arrive at barriers, and move their transaction counts, in one.
+    """Arrive at barriers, and change their transaction counts, in one step.
 
-    `bytes_` are added to those that each waits for: negative where bytes came. Later phases do
-    not expect the arrivals `drops` any more.
+    `bytes_` are added to those that each waits for: negative if bytes arrived. Later phases no
+    longer expect the arrivals `drops`.
     """
     pending, expected, waited, parity = phase_of(words)
     expected = expected - (0 if drops is None else drops)
@@ -104,7 +104,7 @@ def step(words: Words, arrivals: Ints, bytes_: Ints, drops: Ints | None = None) 
         taken = np.minimum(left, pending)
         pending, left = pending - taken, left - taken
         done = (pending == 0) & (waited == 0)
-        # A phase that nothing has touched is not over: its arrivals are still to come.
+        # A phase without any event is not over: its arrivals are still to come.
         done &= (taken > 0) | (completed == 0)
         if not done.any():
             break
@@ -122,7 +122,7 @@ _U64 = UNSIGNED[8]
 
 
 class Change(NamedTuple):
-    """Changes that an instruction makes to barriers, one entry a spot."""
+    """Changes that an instruction makes to barriers, one entry per spot."""
 
     arrivals: Array
     bytes: Array
@@ -146,7 +146,7 @@ def keys_of(ctx: Context, spots: Spots) -> Ints:
 
 
 def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
-    """Arrive at the barriers of spots and move their transaction counts.
+    """Arrive at the barriers of spots and change their transaction counts.
 
     Raises:
         Fault: a barrier that was never initialized, or one that more threads arrive
@@ -162,7 +162,7 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
     drops = None if by.drops is None else total(by.drops)
     after = step(memory[unique], total(by.arrivals), total(by.bytes), drops)
     if after.beyond.any():
-        # Copies in flight may have landed by now, and their phases be over.
+        # Copies in flight may have completed by now, which may end their phases.
         ctx.rt.flights.land(unique)
         after = step(memory[unique], total(by.arrivals), total(by.bytes), drops)
     bad = after.beyond | after.overflow
@@ -183,7 +183,7 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
 
 
 class Together(NamedTuple):
-    """Arrivals of several lanes, one entry a spot: where, how many, and the word before."""
+    """Arrivals of several lanes, one entry per spot: place, number, and the word before."""
 
     keys: Ints
     arrivals: Array
@@ -191,10 +191,10 @@ class Together(NamedTuple):
 
 
 def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> None:
-    """Raise where lanes of one warp arrive together past the end of a phase.
+    """Raise if lanes of one warp arrive together past the end of a phase.
 
-    An H200 stops ("unspecified launch failure"): the lanes' arrivals are one, of more than is
-    still expected. Warps come one after another, in no known order: here in that of threads.
+    An H200 stops ("unspecified launch failure"): the lanes' arrivals are one, of more than is still
+    expected. Warps follow each other in unknown order: here in thread order.
     """
     order = np.lexsort((spots.thread, by.keys))
     pending, expected, _, _ = phase_of(by.words)
@@ -215,7 +215,7 @@ def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> N
 
 
 def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
-    """Raise where a spot is not an initialized mbarrier."""
+    """Raise if a spot is not an initialized mbarrier."""
     keys = keys_of(ctx, spots)
     known = is_barrier(words_of(ctx)[keys])
     if not known.all():
@@ -234,7 +234,7 @@ def _at_barrier(instr: Instr, ctx: Context, spots: Spots, at: int, what: str, hi
 
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """All of ``mbarrier`` but its waits; Fault: a form that capability 9.0 does not have."""
+    """All of ``mbarrier`` except its waits; Fault: a form that capability 9.0 lacks."""
     what = instr.parts[1]
     if what == "init":
         return _init(instr, ctx, site)
@@ -294,7 +294,7 @@ def _transaction(instr: Instr, ctx: Context) -> Run:
 
 
 def _arrive(instr: Instr, ctx: Context) -> Run:
-    """Arrive, with a count or bytes to expect; gives the word before, which is its state."""
+    """Arrive, with a count or bytes to expect; return the word before, which is the state."""
     find = barrier_operand(instr, ctx, 1)
     number = ctx.slot(instr.operands[2], 4) if len(instr.operands) > 2 else -1
     expects, drops = "expect_tx" in instr.parts, instr.parts[1] == "arrive_drop"
@@ -315,9 +315,9 @@ def _arrive(instr: Instr, ctx: Context) -> Run:
 
 
 def arrive_with_copies(instr: Instr, ctx: Context) -> Run:
-    """``cp.async.mbarrier.arrive``: an arrival when the thread's ``cp.async`` have landed.
+    """``cp.async.mbarrier.arrive``: an arrival when the thread's ``cp.async`` are complete.
 
-    They land at once. Without ``.noinc`` the phase expects this arrival as one more.
+    They complete at once. Without ``.noinc`` the phase expects this arrival as an extra one.
     """
     find, counts = barrier_operand(instr, ctx, 0), "noinc" in instr.parts
     rt = ctx.rt
@@ -354,7 +354,7 @@ class PhaseWait:
         self._slot = ctx.slot(instr.operands[2], 4 if self._by_parity else 8)
 
     def ask(self, R: Registers, M: Mask) -> _Asked:
-        """The phases that the lanes of a mask wait for."""
+        """The phases for which the lanes of a mask wait."""
         ctx, lanes = self.ctx, self.ctx.rt.lanes
         spots = self._find(R, M)
         check_barriers(self.instr, ctx, spots)
@@ -366,7 +366,7 @@ class PhaseWait:
         return out
 
     def ready(self, asked: _Asked, M: Mask) -> Bools:
-        """True for lanes whose phase is over; lands the copies that they wait for."""
+        """True for lanes whose phase is over; completes the copies for which they wait."""
         on = self.ctx.rt.lanes.full(M)
         keys = asked.keys[on]
         self.ctx.rt.flights.land(keys)
@@ -381,7 +381,7 @@ class PhaseWait:
             self.ctx.rt.order.passed(self.instr, row, thread, asked.keys[row, thread])
 
     def stuck(self, asked: _Asked, M: Mask) -> Fault:
-        """The error where no lane can go on."""
+        """The error if no lane can continue."""
         ctx, lanes = self.ctx, self.ctx.rt.lanes
         row, thread = first_lane(lanes, lanes.full(M))
         phase = phase_of(words_of(ctx)[asked.keys[row : row + 1, thread]])

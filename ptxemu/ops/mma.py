@@ -22,7 +22,7 @@ from ptxemu.state.context import CodeSite, Context, Registers, Run, put, writes_
 from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.values import F32, F64, Array, Ints, Value, unsigned
 
-# --- Which lane holds which matrix element: the register layouts of ``mma`` and ``ldmatrix`` ---
+# --- The register layouts of ``mma`` and ``ldmatrix``: each lane's matrix elements ---
 # All layouts are those of the PTX manual's figures, with g = lane / 4 and t = lane % 4.
 # A layout maps (lane, element) to a row and a column of the matrix.
 
@@ -77,7 +77,7 @@ def b_layout(k: int, n: int, per: int) -> Layout:
 
 
 def c_layout(m: int, n: int) -> Layout:
-    """C and D of ``m×n``: two neighbours a row, eight rows apart."""
+    """C and D of ``m×n``: two neighbours per row, eight rows apart."""
     halves = [0, 8] if m == 16 else [0]
     parts = [(_G + half, _T * 2 + i) for half in halves for i in range(2)]
     return _stack(parts, (m, n))
@@ -103,12 +103,12 @@ def fragment(R: Registers, slots: list[int], size: int, lanes: Lanes) -> Array:
 
 
 def numbers(bits: Array, kind: str) -> Array:
-    """Bits of any width, the elements of a type along the last axis, in float64."""
+    """Bits of any width as float64, the elements of a type along the last axis."""
     if kind in ("f16", "bf16"):
         return unpack(bits.view(np.uint16), kind)
     if kind in ("e4m3", "e5m2"):
         return np.asarray(numbers_of(f"{kind}x2")[bits.view(np.uint8)])
-    if kind == "tf32":  # the chip looks at the upper 19 bits only
+    if kind == "tf32":  # the chip uses the upper 19 bits only
         bits = bits & np.uint32(0xFFFFE000)
     return np.asarray(bits.view(_NUMBERS.get(kind, F32)).astype(F64))
 
@@ -200,7 +200,7 @@ class _Rows:
         self.access.charged = 0
 
     def locate(self, R: Registers, M: Mask) -> tuple[Mask, Array, Array]:
-        """The lanes that name rows, and where these lie; each matrix of 8 rows is one pass."""
+        """The lanes that name rows, and the rows' addresses; each matrix of 8 rows is one pass."""
         access, lanes = self.access, self.access.rt.lanes
         rows = lanes.within(M, np.broadcast_to(np.tile(self.used, lanes.W), lanes.shape))
         memory, index, _ = access.locate(R, rows)
@@ -237,7 +237,7 @@ def ldmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """`ldmatrix` the other way, at the same cost."""
+    """The reverse of `ldmatrix`, at the same cost."""
     named, slots = _Rows(instr, ctx, site, "st", 0), slots_of(instr.operands[1], ctx)
 
     def run(R: Registers, M: Mask) -> None:
@@ -260,7 +260,7 @@ def stmatrix(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def movmatrix(instr: Instr, ctx: Context) -> Run:
-    """A matrix of 8×8 elements of 16 bits, between the registers of a warp, transposed."""
+    """Transpose a matrix of 8×8 elements of 16 bits between the registers of a warp."""
     if "trans" not in instr.parts:
         raise ctx.unsupported(instr)
     (slot,), layout = ctx.sources(instr, 1, 4), c_layout(8, 8)

@@ -1,4 +1,4 @@
-"""Moves, addresses, bit manipulation; what changes no register, and what says something."""
+"""Moves, addresses, bit manipulation; instructions without a result, and those that print."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _mov(instr: Instr, ctx: Context) -> Run:
 
 
 def _clock(name: str, ctx: Context) -> Run:
-    """A clock: every look at it finds it later, and that is all that is true of it."""
+    """A clock: each reading is later than the one before; nothing else about it is true."""
     upper, size = name.endswith("hi"), CLOCKS[name]
 
     def run(R: Registers, M: Mask) -> int:
         ctx.rt.clock += _LOOK
-        ctx.rt.changes += 1  # a loop that waits for a time does not stand still
+        ctx.rt.changes += 1  # a loop that waits for a time is not an endless one
         return ctx.rt.clock >> 32 if upper else ctx.rt.clock & MASK[size]
 
     return run
@@ -94,7 +94,7 @@ def _pack(ctx: Context, sources: tuple[Operand, ...], size: int) -> Run:
 
 
 def _cvta(instr: Instr, ctx: Context) -> Run:
-    """Generic addresses: shared and local memory have a window, global memory is itself."""
+    """Generic addresses: shared and local memory have windows, global addresses are unchanged."""
     space = space_of(instr)
     size = SIZES[instr.parts[-1]]
     a = ctx.slot(instr.operands[1], size)
@@ -128,7 +128,7 @@ Make = Callable[[Instr], Callable[..., Array]]
 
 
 def _lanewise(make: Make, *sizes: int) -> Callable[[Instr, Context], Run]:
-    """A builder for functions of as many operands; a size of 0 is that of the type."""
+    """A builder for functions of these operands; a size of 0 is that of the type."""
 
     def build(instr: Instr, ctx: Context) -> Run:
         function = make(instr)
@@ -290,7 +290,7 @@ def _sad(instr: Instr) -> Callable[..., Array]:
 
 
 def _bmsk(instr: Instr) -> Callable[..., Array]:
-    """Ones from a bit on, a number of them."""
+    """A given number of ones, starting at a given bit."""
     wrap = "wrap" in instr.parts
 
     def ones(*operands: Array) -> Array:
@@ -304,7 +304,7 @@ def _bmsk(instr: Instr) -> Callable[..., Array]:
 
 
 def _fns(mask: Array, base: Array, offset: Array) -> Array:
-    """The bit of the n-th one from a start bit: upwards, or downwards for a negative n."""
+    """The position of the n-th one from a start bit: upwards, or downwards for a negative n."""
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
     steps = np.ascontiguousarray(offset).view(np.int32).astype(np.int64)
     place, left = base.astype(np.int64), np.maximum(np.abs(steps), 1)
@@ -314,7 +314,7 @@ def _fns(mask: Array, base: Array, offset: Array) -> Array:
         one = inside & (mask.astype(np.int64) >> np.clip(place, 0, 31) & 1 == 1)
         left = left - one
         found = np.where(one & (left == 0), place, found)
-        # No step at all looks at one bit alone.
+        # A step of zero checks one bit only.
         place = np.where(steps == 0, -1, place + np.sign(steps))
     return found.astype(_WORD)
 
@@ -324,7 +324,7 @@ def _policy(instr: Instr, ctx: Context) -> Run:
     return lambda R, M: 0
 
 
-# --- what changes no register
+# --- instructions without a result
 
 
 def _nothing(instr: Instr, ctx: Context) -> Run:
@@ -332,7 +332,7 @@ def _nothing(instr: Instr, ctx: Context) -> Run:
 
 
 def _fence(instr: Instr, ctx: Context) -> Run:
-    """A fence; of copies and products only where their order is watched."""
+    """A fence; one for copies and products only if their order is watched."""
     if instr.parts[1:3] != ("proxy", "async"):
         return _nothing(instr, ctx)
 
@@ -349,17 +349,17 @@ _SILENT = (
 )  # fmt: skip
 
 
-# --- What a kernel says: ``printf``, and the assertion that failed ---
-# As on a GPU a line of ``printf`` appears for every thread that comes by; here on standard
-# error, in the order of the threads, up to a megabyte a process (the size of a GPU's buffer).
+# --- A kernel's output: ``printf``, and the assertion that failed ---
+# As on a GPU, ``printf`` prints for every thread that runs it; here on standard error, in the order
+# of the threads, up to a megabyte per process (the size of a GPU's buffer).
 
-#: Bytes that a process prints at most.
+#: The most bytes that a process prints.
 _MOST = 1 << 20
-#: Threads whose failed assertion is printed.
+#: The most threads whose failed assertion is printed.
 _THREADS = 32
 #: Bytes of a string that are read together: most are short.
 _PIECE = 256
-#: More digits than these has no double, so `%g` shows no more.
+#: No double has more digits than these, so `%g` shows no more.
 _DIGITS = 1100
 _CONVERSION = re.compile(
     r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])"
@@ -368,7 +368,7 @@ _BYTES = {"hh": 1, "h": 2, "": 4} | dict.fromkeys(("l", "ll", "z", "j", "t"), 8)
 
 
 class _Memory:
-    """Bytes behind a thread's generic pointers."""
+    """Bytes at a thread's generic pointers."""
 
     def __init__(self, ctx: Context, row: int, thread: int) -> None:
         self._rt = ctx.rt
@@ -387,7 +387,7 @@ class _Memory:
         return self._rt.arena.bytes[start:end].tobytes()
 
     def text(self, address: int, most: int = _MOST) -> str:
-        """A string that ends with a zero, or after so many bytes."""
+        """A string that ends with a zero, or after the given number of bytes."""
         if not address:
             return "(null)"[:most]
         raw, size = b"", min(_PIECE, most)
@@ -406,7 +406,7 @@ class _FloodError(Exception):
 
 @lru_cache(maxsize=64)
 def _pieces(form: str) -> tuple[tuple[tuple[str, re.Match[str] | None], ...], int]:
-    """A format as text and the conversion behind it, and how many arguments these take."""
+    """Parts of a format: text, the conversion after it, and its number of arguments."""
     pieces: list[tuple[str, re.Match[str] | None]] = []
     end = taken = 0
     for found in _CONVERSION.finditer(form):
@@ -417,12 +417,12 @@ def _pieces(form: str) -> tuple[tuple[tuple[str, re.Match[str] | None], ...], in
 
 
 def formatted(form: str, memory: _Memory, at: int, room: int) -> tuple[str | None, int]:
-    """``printf`` of C; arguments lie from `at` on, each aligned to its size.
+    """C's ``printf``; arguments start at `at`, each aligned to its size.
 
-    Widths and precisions are the kernel's: what they would make is counted before it is made.
+    Widths and precisions are the kernel's: the output's size is checked before it is made.
 
     Returns:
-        The text, or None where it is longer than `room`; and how many arguments it took.
+        The text, or None if it is longer than `room`; and the number of arguments it took.
     """
     pieces, taken = _pieces(form)
     said: list[str] = []
@@ -493,7 +493,7 @@ def formatted(form: str, memory: _Memory, at: int, room: int) -> tuple[str | Non
 
 
 def _integer(raw: int, size: int, kind: str, flags: str, digits: int | None) -> tuple[str, str]:
-    """Sign (or ``0x``) and digits of an integer of `size` bytes, at least so many."""
+    """Sign (or ``0x``) and digits of an integer of `size` bytes; at least so many digits."""
     sign = ""
     if kind in "di":
         negative = raw >> (8 * size - 1)
@@ -511,7 +511,7 @@ def _integer(raw: int, size: int, kind: str, flags: str, digits: int | None) -> 
 def _float(
     value: float, kind: str, flags: str, digits: int | None, fits: Callable[[int], int]
 ) -> tuple[str, str]:
-    """Sign (and ``0x``) and text of a double; `fits` is asked before many digits are made."""
+    """Sign (and ``0x``) and text of a double; `fits` is called before many digits are made."""
     sign = "-" if math.copysign(1, value) < 0 else "+" if "+" in flags else ""
     sign = sign or (" " if " " in flags else "")
     value, sharp = abs(value), "#" if "#" in flags else ""
@@ -537,7 +537,7 @@ def _float(
 
 
 def _say(ctx: Context, text: str | None, row: int) -> None:
-    """Print a text of a block of the batch, or that there was more than is printed."""
+    """Print a text of a block of the batch, or a note that the output was cut."""
     rt = ctx.rt
     more = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
     if rt.printed is not None:
@@ -556,14 +556,14 @@ def _say(ctx: Context, text: str | None, row: int) -> None:
 
 
 def end_line(ctx: Context) -> None:
-    """Show the last line that a kernel has printed, also where it has no end."""
+    """Show the last line that a kernel has printed, even without a newline."""
     if rest := "".join(ctx.rt.line):
         _show([rest])
     ctx.rt.line.clear()
 
 
 def _show(lines: Sequence[str]) -> None:
-    """Whole lines, for a person: they steer no terminal, and command no runner of GitHub."""
+    """Print whole lines, without control codes for terminals or commands for GitHub's runners."""
     text = ""
     for line in lines:
         shown = "".join(c if c.isprintable() or c == "\t" else "·" for c in line)
@@ -612,8 +612,8 @@ _TRAPS = {
 
 
 def trap(instr: Instr, ctx: Context) -> Run:
-    """``trap`` and failed assertions: an error as soon as a thread gets there."""
-    sizes = (8, 8, 4, 8)  # of condition, file, line and function
+    """``trap`` and failed assertions: an error as soon as a thread reaches one."""
+    sizes = (8, 8, 4, 8)  # the addresses of condition, file, line and function
     slots = [ctx.slot(*each) for each in zip(instr.operands, sizes, strict=False)]
 
     def run(R: Registers, M: Mask) -> None:
@@ -626,7 +626,7 @@ def trap(instr: Instr, ctx: Context) -> Run:
         raise ctx.fault(instr, "assert" if slots else "trap", f"{what} in {lane}", hint)
 
     def _assertion(R: Registers, M: Mask) -> str:
-        """Print what CUDA prints of every thread; the condition of the first."""
+        """Print CUDA's message for every thread; return the condition of the first."""
         lanes, first, lines = ctx.rt.lanes, "", []
         grid, block = lanes.geometry.grid, lanes.geometry.block
         for row, thread in list(zip(*np.nonzero(lanes.full(M)), strict=True))[:_THREADS]:

@@ -1,8 +1,8 @@
-"""Routines that ptxas calls for rare operands: which instructions have one, and who needs it.
+"""Routines that ptxas calls for rare operands: the instructions and operands that need one.
 
-What is common stands where the instruction does; a warp calls if one of its lanes must. Of whom
-that is said was read off machine code by ptxas 13.0 for 9.0, and of FCHK, which looks at exponents
-alone, off an H200, by the cycles of quotients of all pairs of exponents.
+The common case is inline; a warp calls the routine if one of its lanes must. The conditions were
+read from machine code by ptxas 13.0 for 9.0. FCHK checks only exponents; its condition was measured
+on an H200, from the cycles of quotients of all pairs of exponents.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _high(x: Array) -> Array:
 
 
 def leaves_common_path(x: Array, y: Array) -> Array:
-    """True where quotients of float32 leave the common path, as FCHK decides."""
+    """True for quotients of float32 that leave the common path, as FCHK decides."""
     of_x, of_y = _exponent(x), _exponent(y)
     scale = of_x - of_y
     odd = (of_x <= 24) | (of_x == 255) | (of_y <= 1) | (of_y >= 252)
@@ -49,8 +49,8 @@ def _exponent(x: Array) -> Array:
 
 
 def _rare_quotient64(x: Array, y: Array) -> Array:
-    # Upper words are compared as if they were float32: NaN is not a dividend that is too small, and
-    # no quotient that is large enough.
+    # Upper words are compared as if they were float32: a NaN counts neither as a too small dividend
+    # nor as a large enough quotient.
     quotient = _high(x / y) & _MAGNITUDE
     large = (quotient > 0x00100000) & (quotient <= 0x7F800000)
     large &= (_high(y) & _MAGNITUDE) < 0x7F800000
@@ -58,8 +58,8 @@ def _rare_quotient64(x: Array, y: Array) -> Array:
     return found
 
 
-#: (Opcode, type) -> of which operands a routine is called. A reciprocal square root of float32 has
-#: none, nor has what is `.approx` or flushes.
+#: (Opcode, type) -> the operands for which a routine is called. A float32 reciprocal square root
+#: has no routine, nor have instructions with `.approx` or `.ftz`.
 _RARE: dict[tuple[str, str], Callable[..., Array]] = {
     ("div", "f32"): leaves_common_path,
     ("rcp", "f32"): lambda x: ((_bits(x) + _U32(0x1800000)) & _U32(0x7F800000)) <= 0x1FFFFFF,
@@ -69,13 +69,13 @@ _RARE: dict[tuple[str, str], Callable[..., Array]] = {
     ("sqrt", "f64"): lambda x: _high(x) + _U32(0xFCB00000) >= 0x7CA00000,
     ("rsqrt", "f64"): lambda x: _high(x) + _U32(0xFFF00000) >= 0x7FE00000,
 }
-#: The routine whose length is known for the operands that it mostly gets, though it has branches.
+#: The routine whose length is known for its usual operands, although it has branches.
 QUOTIENTS = "the routine for rare quotients of float32"
 _WORDS = {"div": "quotients", "rcp": "reciprocals", "sqrt": "roots", "rsqrt": "inverse roots"}
 
 
 def has_routine(instr: Instr) -> bool:
-    """Does the instruction have one for rare operands?"""
+    """Test whether the instruction has a routine for rare operands."""
     exact = "approx" not in instr.parts or instr.op == "rsqrt"
     return (instr.op, instr.parts[-1]) in _RARE and exact and "full" not in instr.parts
 
@@ -97,7 +97,7 @@ def call_of(instr: Instr) -> str:
 
 
 def counting_calls(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:
-    """The same closure, which counts the warps that call: `CodeSite.calls`."""
+    """The same closure; it also counts the warps that call: `CodeSite.calls`."""
     kind = instr.parts[-1]
     test = _RARE[instr.op, kind]
     many = 2 if instr.op == "div" else 1

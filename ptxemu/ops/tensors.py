@@ -30,7 +30,7 @@ _KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f6
 
 
 class _Request(NamedTuple):
-    """Copies of one map: which of the active lanes make them, and what is moved."""
+    """Copies with one map: the active lanes that make them, and the units that they move."""
 
     map: TensorMap
     lanes: Ints
@@ -39,7 +39,7 @@ class _Request(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes of each copy, those outside of the tensor included."""
+        """Bytes of each copy, including those outside the tensor."""
         units: int = self.tile.source.shape[1]
         return units * self.tile.unit
 
@@ -49,7 +49,7 @@ class _Request(NamedTuple):
         return Global(self.tile.source + self.base, inside, self.tile.unit)
 
     def places(self, spots: Spots) -> Shared:
-        """The places of its units in shared memory; `spots` are of all active lanes."""
+        """The places of its units in shared memory; `spots` are those of all active lanes."""
         starts = spots.address[self.lanes, None]
         plain = starts + np.arange(0, self.bytes, self.tile.unit, dtype=np.int64)
         return Shared(spots.owner[self.lanes], swizzled(plain, self.map.swizzle), self.tile.unit)
@@ -60,7 +60,7 @@ Ask = Callable[[Registers, Mask], list[_Request]]
 
 def build(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     """A load, store, reduction or prefetch of a tile; Fault: a form that capability 9.0 lacks."""
-    # `im2col_no_offs` is how stores name what loads call `im2col`.
+    # Stores call `im2col_no_offs` the mode that loads call `im2col`.
     modes = {"gather4", "scatter4", "im2col::w", "im2col::w::128", "cta_group::1", "cta_group::2"}
     if modes & set(instr.parts) or any("gather4" in p or "scatter4" in p for p in instr.parts):
         raise ctx.unsupported(instr)
@@ -168,7 +168,7 @@ def _asked(instr: Instr, ctx: Context, operand: Operand, *, stores: bool) -> Ask
 def _check_corners(
     instr: Instr, ctx: Context, m: TensorMap, corners: Ints, *, stores: bool
 ) -> None:
-    """Refuse coordinates at which an H200 stops with an illegal instruction, as probes showed."""
+    """Refuse coordinates at which an H200 reports an illegal instruction, as probes showed."""
     text = hint = ""
     if (cut := corners[:, 0] * m.size % 16 != 0).any():
         element = int(corners[cut][0, 0])
@@ -243,7 +243,7 @@ def change(instr: Instr, ctx: Context, site: CodeSite) -> Run:
         where = replace(place, offset=place.offset + start)
         size = max(ctx.size(operand, width), width)
         stores.append((Access(stored, ctx, site, where, "store"), ctx.slot(operand, size), size))
-    stores[0][0].charged = 0  # it is one instruction
+    stores[0][0].charged = 0  # the warp runs it once
 
     def run(R: Registers, M: Mask) -> None:
         for access, slot, size in stores:

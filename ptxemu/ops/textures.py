@@ -1,9 +1,9 @@
-"""``tex``: texels at coordinates, the nearest or weighed (`ptxemu.texture`).
+"""``tex``: read texels at coordinates, the nearest or interpolated (`ptxemu.texture`).
 
 How a coordinate becomes texels follows "Texture Fetching" of the CUDA C++ Programming Guide; how
-the weights of several axes become one, and to what sums of integers are rounded, was measured on
-an H200 (`tests/data/textures.npz`). What a fetch asks of L1 and L2 is not documented: nothing is
-counted of it but how often it ran.
+the weights of several axes are combined, and how sums of integers are rounded, was measured on an
+H200 (`tests/data/textures.npz`). A fetch's requests to L1 and L2 are not documented: only its
+executions are counted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ptxemu.state.lanes import Mask
 from ptxemu.state.values import Array, Ints, narrow, signed, single, unsigned
 from ptxemu.texture import CHANNELS, Addressing, Texture
 
-#: Steps of a weight: it is held in 9 bits, 8 of them behind the point, so that 1 is exact.
+#: Steps of a weight: it has 9 bits, 8 of them after the point, so that 1 is exact.
 _STEPS = 256
-#: Beyond any axis: coordinates are cut there, so that they fit into an integer.
+#: Beyond any axis: coordinates are clamped to this, so that they fit into an integer.
 _FAR = 2.0**40
 _AXES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
-#: Between what sums of integers that are read as numbers are told apart, by the sign of their type.
+#: The resolution of sums of integers that are read as numbers, by the sign of their type.
 _UNSIGNED, _SIGNED = 65_535, 32_767
-#: A texel along one axis, or in all of them: its place, and whether it exists.
+#: A texel along one axis, or along all axes: its place, and whether it exists.
 _Place = tuple[Ints, Array]
 
 
@@ -46,7 +46,7 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     known = plain.issuperset(instr.parts) and gives in ("f32", "s32", "u32")
     if not (axes and known and takes in ("f32", "s32") and isinstance(source, Vec)):
         raise ctx.unsupported(instr)
-    # Of a texture without smaller images the level is the first, whichever is asked for.
+    # A texture without mipmaps always uses its first level, whichever is requested.
     if len(instr.operands) != 2 + ("level" in instr.parts):
         raise ctx.unsupported(instr, "with offsets")
     handle, *rest = source.items
@@ -93,7 +93,7 @@ def fetch(instr: Instr, ctx: Context, site: CodeSite) -> Run:
 
 
 def _wanted(items: tuple[Operand, ...], ctx: Context) -> int:
-    """The number of the four channels up to the last that is read."""
+    """The number of channels (of four) up to the last that is read."""
     names = [getattr(each, "name", "") for each in items]
     return max((n for n, name in enumerate(names, 1) if name in ctx.read), default=0)
 
@@ -167,7 +167,7 @@ def _fetched(
         if texture.as_float:
             grain = _grain(texture)
             total = (total if weight is None else np.floor(total + 0.5)) / grain
-            # Signed texels reach below -1 (-128 of 127): weighed as they are, the sum stops there.
+            # Signed texels reach below -1 (-128 of 127): they are weighted so; the sum is clamped.
             total = np.maximum(total, -1)
         if gives == "f32":
             yield narrow(np.atleast_2d(total).astype(np.float64))
@@ -176,7 +176,7 @@ def _fetched(
 
 
 def _look(ctx: Context, site: CodeSite, first: Ints, inside: Array, M: Mask) -> None:
-    """Note from where is read, and that it holds something."""
+    """Note the addresses read, and check that they were written."""
     rt, lanes = ctx.rt, ctx.rt.lanes
     if rt.arena.written is not None:
         bad = lanes.full(M) & inside & (rt.arena.written[first] == 0)
@@ -194,7 +194,7 @@ def _grain(texture: Texture) -> int:
 
 
 def _number(texture: Texture, texels: Array) -> Array:
-    """Channels as they are weighed: float64, or the integers themselves."""
+    """Channels in the form in which they are weighted: float64, or the integers themselves."""
     if not texture.floating:
         return texels
     wide = texels.astype(np.float64)
@@ -205,11 +205,11 @@ def _number(texture: Texture, texels: Array) -> Array:
 
 
 def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[tuple[Ints, Array, Ints | None]]:
-    """The texels that fetches read: their bytes in the texture, inside or not, and weights."""
+    """The texels that fetches read: their bytes in the texture, whether inside, and weights."""
     rows = texture.dims[1] if len(texture.dims) > 1 else 1
     steps = (texture.texel, texture.row, texture.row * rows)
     axes = [_along(texture, axis, each) for axis, each in enumerate(at[: len(texture.dims)])]
-    # The layer follows the coordinates; beyond the last one a chip takes that.
+    # The layer follows the coordinates; beyond the last one a chip takes the last.
     layer = sum(np.minimum(each, max(texture.layers, 1) - 1) for each in at[len(axes) :])
     start = np.asarray(layer, np.int64) * (texture.row * rows) + np.zeros((1, 1), np.int64)
     weights = _weights([share for _, share in axes if share is not None])
@@ -222,11 +222,11 @@ def _taps(texture: Texture, at: tuple[Array, ...]) -> Iterator[tuple[Ints, Array
 
 
 def _weights(shares: list[Ints]) -> dict[tuple[int, ...], Ints]:
-    """The weights of 2, 4 or 8 texels, in 1/256 of all, by the shares of the upper ones.
+    """The weights of 2, 4 or 8 texels, in units of 1/256, from the shares of the upper ones.
 
-    A chip keeps 8 bits of each product, and all weights add up to 256: it deals them out along z,
+    A chip keeps 8 bits of each product, and all weights add up to 256: it divides them along z,
     then along x, where halves go to the upper texel, and then along y, where they go up at the
-    upper x and down at the lower one. So measured, in two and three axes without exception.
+    upper x and down at the lower one. This was measured, in two and three axes without exception.
     """
     if not shares:
         return {}
@@ -246,10 +246,10 @@ def _weights(shares: list[Ints]) -> dict[tuple[int, ...], Ints]:
 
 
 def _along(texture: Texture, axis: int, at: Array) -> tuple[list[_Place], Ints | None]:
-    """The texels along one axis, and of two the share of the upper one, in 1/256."""
+    """The texels along one axis, and for two the share of the upper one, in units of 1/256."""
     size, mode = texture.dims[axis], texture.modes[axis]
     if at.dtype.kind == "i":
-        # Outside of linear memory a fetch gives 0, whatever the mode.
+        # Outside linear memory a fetch returns 0, whatever the mode.
         mode = "border" if texture.layout == "linear" else mode
         return [_placed(at.astype(np.int64), size, mode)], None
     place = at.astype(np.float64)
@@ -259,7 +259,7 @@ def _along(texture: Texture, axis: int, at: Array) -> tuple[list[_Place], Ints |
     place = np.clip(place, -_FAR, _FAR)
     if texture.filter == "point":
         return [_placed(np.floor(place).astype(np.int64), size, mode)], None
-    # Beyond its middle the last texel is alone; two of it would share weights otherwise.
+    # Beyond its middle only the last texel is used; otherwise two copies would share weights.
     place = np.clip(place, 0.5, size - 0.5) if mode == "clamp" else place
     steps = np.floor((place - 0.5) * _STEPS + 0.5).astype(np.int64)
     low = steps // _STEPS
@@ -267,7 +267,7 @@ def _along(texture: Texture, axis: int, at: Array) -> tuple[list[_Place], Ints |
 
 
 def _placed(index: Ints, size: int, mode: Addressing) -> tuple[Ints, Array]:
-    """Texels by their places, which may be outside, and whether they are there."""
+    """Texels by their places, which may be outside, and whether they exist."""
     inside = (index >= 0) & (index < size)
     if mode == "border":
         return np.clip(index, 0, size - 1), inside

@@ -1,8 +1,8 @@
 """The elements of a tensor that a copy moves, and the place of each in shared memory.
 
-Pure functions of a tensor map and coordinates. Coordinates are one row a copy, innermost axis
-first; results have one row a copy and one column a unit, in the order of shared memory
-before swizzling. A unit is 16 bytes of a row where nothing cuts those apart, else an element.
+Pure functions of a tensor map and coordinates. Coordinates have one row per copy, innermost axis
+first; results have one row per copy and one column per unit, in the order of shared memory before
+swizzling. A unit is 16 bytes of a row if these stay together, else an element.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def tile(m: TensorMap, coordinates: Ints, offsets: Ints | None = None) -> TileUn
     Args:
         m: The tensor map.
         coordinates: (copies, rank).
-        offsets: Of an im2col copy: offsets for W, H and D, (copies, rank - 2).
+        offsets: For an im2col copy: offsets for W, H and D, (copies, rank - 2).
     """
     whole = _in_chunks(m, coordinates)
     unit = CHUNK if whole else m.size
@@ -71,7 +71,7 @@ def tile(m: TensorMap, coordinates: Ints, offsets: Ints | None = None) -> TileUn
 
 
 def _in_chunks(m: TensorMap, coordinates: Ints) -> bool:
-    """Does every 16-byte chunk of a row lie in the tensor as a whole, or not at all?"""
+    """Test whether every 16-byte chunk of a row is either entirely in the tensor or not at all."""
     per = CHUNK // m.size
     cut = m.dims[0] % per or (coordinates[:, 0] % per).any() or m.shape[0] % per
     return m.steps[0] == 1 and not cut
@@ -79,7 +79,7 @@ def _in_chunks(m: TensorMap, coordinates: Ints) -> bool:
 
 @lru_cache(maxsize=64)
 def _box(shape: tuple[int, ...], steps: tuple[int, ...], per: int) -> tuple[Ints, ...]:
-    """Places of a box's units along each axis, from its corner on; `per` elements a unit."""
+    """Places of a box's units along each axis, from its corner; `per` elements per unit."""
     axes = [np.arange(n, dtype=np.int64) * step for n, step in zip(shape, steps, strict=True)]
     axes[0] = axes[0][::per]
     grid = np.meshgrid(*reversed(axes), indexing="ij")
@@ -89,8 +89,8 @@ def _box(shape: tuple[int, ...], steps: tuple[int, ...], per: int) -> tuple[Ints
 def _pixels(m: TensorMap, box: Im2col, coordinates: Ints, offsets: Ints, per: int) -> list[Ints]:
     """Places of an im2col copy's units along each axis.
 
-    Pixels are taken along W, H, D and N, in steps, from the given one on; each axis but N
-    starts again at the bounding box's lower corner.
+    Pixels are taken along W, H, D and N, in steps, from the given one; each axis but N restarts at
+    the bounding box's lower corner.
     """
     number = np.broadcast_to(np.arange(box.pixels, dtype=np.int64), (len(coordinates), box.pixels))
     places = []
@@ -99,7 +99,7 @@ def _pixels(m: TensorMap, box: Im2col, coordinates: Ints, offsets: Ints, per: in
         extent = -(-(size + high - low) // step)  # pixels of the bounding box along this axis
         start = (coordinates[:, axis + 1] - low) // step
         number = number + start[:, None]
-        begin = coordinates[:, axis + 1] - start * step  # keeps what a step leaves over
+        begin = coordinates[:, axis + 1] - start * step  # keeps the remainder of a step
         places.append(number % extent * step + begin[:, None] + offsets[:, axis][:, None])
         number = number // extent
     places.append(number + coordinates[:, -1][:, None])

@@ -1,13 +1,13 @@
-"""Video instructions: bytes and half-words picked out of words, worked on, and put back.
+"""Video instructions: extract bytes and half-words from words, compute, and merge them.
 
-PTX ISA, "Video Instructions" and "SIMD Video Instructions", whose pseudocode this follows.
-Which part of an operand is meant stands behind its name (``%r1.b2``); the parser hands it on as
-a modifier ``place:part``, and the sign of a negated operand as ``place:-``.
+This follows the pseudocode in PTX ISA, "Video Instructions" and "SIMD Video Instructions". The
+selected part of an operand follows its name (``%r1.b2``); the parser passes it as a modifier
+``place:part``, and the sign of a negated operand as ``place:-``.
 
-Forms of which an H200 (by ptxas 13.0) makes something else than the manual says are refused:
-merges into a part of a register, a smaller or larger of two as second operation, saturated
-shifts to the left, products that are saturated or shifted, and sums and differences that are
-saturated into `u32` and may be beyond it: only what is below 0 is cut off.
+Forms whose results on an H200 (by ptxas 13.0) differ from the manual are refused: merges into a
+part of a register, minimum or maximum as second operation, saturated left shifts, products that are
+saturated or shifted, and sums and differences that are saturated to `u32` and may exceed it: only
+values below 0 are clamped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALL = 0xFFFF_FFFF
 
 
 class _Form(NamedTuple):
-    """One video instruction. Types are true where signed; `parts` are of the operands' places."""
+    """One video instruction. Types are true if signed; `parts` are for the operands' places."""
 
     name: str
     lanes: int
@@ -80,7 +80,7 @@ class _Form(NamedTuple):
 
 
 def _field(x: Numbers, at: int, bits: int, is_signed: bool) -> Numbers:
-    """The `at`-th field of so many bits, extended."""
+    """The `at`-th field of the given number of bits, extended."""
     value = x >> at * bits & (1 << bits) - 1
     return value - ((value >> bits - 1) << bits) if is_signed else value
 
@@ -108,14 +108,14 @@ def _result(form: _Form, x: Numbers, y: Numbers) -> Numbers:
 
 
 def _shifted(x: Numbers, y: Numbers) -> Numbers:
-    """Left by up to 32; what 64 bits do not hold is replaced by what clamps and cuts the same."""
+    """Shift left by up to 32; a value beyond 64 bits is replaced by one with the same result."""
     return np.where((y > 31) & (x >= 1 << 31), np.int64(1) << 62, x << y)
 
 
 def _lanewise(form: _Form) -> Callable[..., Numbers]:
-    """Fields of words; a scalar instruction has one, of the parts that its operands name."""
+    """Compute on fields of words; a scalar instruction has one field, named by its operands."""
     lanes, bits, adds = form.lanes, 32 // form.lanes, "add" in form.words
-    # Of the result and both operands, the highest field first; 4 to 7 are the second operand's.
+    # For the result and both operands, the highest field first; 4 to 7 are the second operand's.
     fields = [
         form.parts.get(place, "b" + "".join(str(start + at) for at in reversed(range(lanes))))[1:]
         for place, start in enumerate((0, 0, lanes))
@@ -149,7 +149,7 @@ def _multiply_add(form: _Form) -> Callable[..., Numbers]:
     minus = (1 in form.negated) != (2 in form.negated)
 
     def run(x: Numbers, y: Numbers, z: Numbers) -> Numbers:
-        # Of all sums the lower 32 bits are kept, and those are the same in wrapped arithmetic.
+        # Only the lower 32 bits of sums are kept; these are the same in wrapped arithmetic.
         product = _select(x, form.parts.get(1, ""), form.first) * _select(
             y, form.parts.get(2, ""), form.second
         )
@@ -160,11 +160,11 @@ def _multiply_add(form: _Form) -> Callable[..., Numbers]:
 
 
 def build(instr: Instr, ctx: Context) -> Run:
-    """Any of them.
+    """Build any video instruction.
 
     Raises:
         ValueError: its types are not those of a video instruction.
-        Fault: a form of which the hardware makes something else than the manual.
+        Fault: a form whose hardware result differs from the manual.
     """
     form = _Form.of(instr)
     if form.unlike:

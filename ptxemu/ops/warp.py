@@ -1,4 +1,4 @@
-"""Instructions in which the lanes of a warp look at each other."""
+"""Instructions in which the lanes of a warp exchange data."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _bits(on: Array) -> Array:
 
 
 def companions(R: Registers, slot: int, on: Array, lanes: Lanes) -> Array:
-    """The active lanes that each lane's own ``.sync`` mask names, as bits: (…, warps, 32 or 1).
+    """The active lanes in each lane's own ``.sync`` mask, as bits: (…, warps, 32 or 1).
 
-    Tiles of one warp run one instruction with a mask each. The last axis is 1 where all
-    active lanes of every warp are named by all of them.
+    Tiles of one warp run one instruction with a mask each. The last axis is 1 if, in every warp,
+    all active lanes name all of them.
     """
     here = _bits(on)[..., None]
     named: Array = by_warp(unsigned(R[slot], 4), lanes)
@@ -56,10 +56,9 @@ def _flat(array: Array, lanes: Lanes) -> Array:
 
 
 def check_own(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
-    """Raise where a lane's own ``.sync`` mask lacks it.
+    """Raise if a lane's own ``.sync`` mask does not include it.
 
-    On an H200 that is an illegal instruction, in shuffles, votes, matches and barriers of a
-    warp alike.
+    On an H200 that is an illegal instruction, for shuffles, votes, matches and warp barriers alike.
     """
     lanes = ctx.rt.lanes
     members = by_warp(unsigned(R[slot], 4), lanes)
@@ -77,11 +76,11 @@ def check_own(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> N
 
 
 def check_members(instr: Instr, ctx: Context, R: Registers, slot: int, M: Mask) -> None:
-    """Raise where a ``.sync`` mask lacks a lane that is here, or names one that is elsewhere.
+    """Raise if a ``.sync`` mask omits a lane that is here, or names one that is elsewhere.
 
     Raises:
         Fault: a lane is not in its own mask.
-        ApartError: a lane that is named lives, and is not here.
+        ApartError: a named lane is alive, but not here.
     """
     check_own(instr, ctx, R, slot, M)
     if not M.partial or M.arr is None:
@@ -132,7 +131,7 @@ def _shfl(instr: Instr, ctx: Context) -> Run:
 
 
 def _without_absent(instr: Instr, ctx: Context, out: Array, j: Array, on: Array) -> Array:
-    """The result of a shuffle, with a useless value where it reads from an absent lane.
+    """The result of a shuffle, with a marker value where it reads from an absent lane.
 
     Such lanes have ended, never started or are not in its mask. A kernel may discard the value.
     """
@@ -149,12 +148,12 @@ def _without_absent(instr: Instr, ctx: Context, out: Array, j: Array, on: Array)
 
 
 def _spread(per_warp: Array, lanes: Lanes) -> Value:
-    """One value of each warp in all of its lanes."""
+    """Spread one value of each warp over all of its lanes."""
     return boxed(np.repeat(per_warp, WARP, axis=-1).reshape(per_warp.shape[0], lanes.T))
 
 
 def _by_lane(words: Array, lanes: Lanes) -> Value:
-    """Words of each lane, or one of each warp, (…, warps, 32 or 1)."""
+    """Words for each lane, or one for each warp, (…, warps, 32 or 1)."""
     return boxed(_flat(np.broadcast_to(words, (*words.shape[:-1], WARP)), lanes))
 
 
@@ -230,7 +229,7 @@ def _redux(instr: Instr, ctx: Context) -> Run:
         value, on = by_warp(get(R[a], 4), lanes), active(M, lanes)
         fill = np.array(neutral & 0xFFFFFFFF, np.uint32).view(value.dtype)
         asked = companions(R, members, on, lanes)
-        if asked.shape[-1] == WARP:  # each lane has companions of its own
+        if asked.shape[-1] == WARP:  # each lane has its own companions
             value, on = value[..., None, :], (asked[..., None] & _BIT) != 0
         with np.errstate(over="ignore"):
             out = function.reduce(np.where(on, value, fill), axis=-1, dtype=value.dtype)
@@ -248,7 +247,7 @@ class Reduction:
 
     @classmethod
     def of(cls, instr: Instr, ctx: Context) -> Reduction:
-        """The reduction of an instruction; Fault: one that is not known."""
+        """The reduction of an instruction; Fault: it is unknown."""
         op = next((part for part in instr.parts if part in ("popc", "and", "or")), "")
         source = instr.operands[-1]
         if not op or len(instr.operands) < 3:
@@ -257,12 +256,12 @@ class Reduction:
         return cls(op, ctx.target(instr.operands[0]), ctx.slot(source, 0), negated=negated)
 
     def yes(self, R: Registers, on: Array) -> Array:
-        """Of the lanes `on`, (blocks, threads), those whose predicate is true."""
+        """Those of the lanes `on`, (blocks, threads), whose predicate is true."""
         said = truth(R[self.said])
         return on & (~said if self.negated else said)
 
     def put(self, R: Registers, M: Mask, yes: Array, count: Array, lanes: Lanes) -> None:
-        """Give the lanes of a mask what comes of `yes` among `count` threads, by block."""
+        """Give the lanes of a mask the result of `yes` among `count` threads, by block."""
         truths: Array = yes == count if self.op == "and" else yes > 0
         value = yes.astype(np.uint32) if self.op == "popc" else truths
         M.partial = True

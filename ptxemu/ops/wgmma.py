@@ -1,8 +1,7 @@
 """``wgmma.mma_async``: products of a warpgroup, with matrices in shared memory.
 
-A product is done when it is issued, exactly as `mma` does one: products summed in float64 and
-rounded once. What an asynchronous product may not be used for before its wait is another
-matter, which `ptxemu.faults` watches.
+A product is computed when it is issued, exactly as by `mma`: products summed in float64 and rounded
+once. `ptxemu.faults` checks that an asynchronous product is not used before its wait.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from ptxemu.state.lanes import WARP, Lanes, Mask
 from ptxemu.state.spaces import RESERVED
 from ptxemu.state.values import UNSIGNED, Array, Ints, truth, unsigned
 
-# --- Matrix descriptors of ``wgmma``: where the elements of a matrix lie in shared memory ---
+# --- Matrix descriptors of ``wgmma``: the places of a matrix's elements in shared memory ---
 # The formats and layouts are those of the PTX manual ("Asynchronous Warpgroup Level Matrix
-# Shared Memory Layout"): matrices are made of cores of eight rows of 16 bytes, or of eight
-# rows of 32, 64 or 128 bytes whose 16-byte chunks are exchanged as a tensor map's are.
+# Shared Memory Layout"): matrices consist of cores of eight rows of 16 bytes, or of eight rows of
+# 32, 64 or 128 bytes whose 16-byte chunks are exchanged as in a tensor map.
 
 #: The two highest bits of a descriptor -> bytes within which chunks are exchanged.
 _SWIZZLES = (0, 128, 64, 32)
@@ -56,7 +55,7 @@ def descriptor(bits: int) -> MatrixDescriptor:
 def addresses(d: MatrixDescriptor, shape: tuple[int, int], size: int, *, by_k: bool) -> Ints:
     """Shared-memory address of each element, in the shape of the matrix.
 
-    That is rows (of A; columns of B) by the length along K. `by_k`: neighbours along K are
+    The shape is rows (of A; columns of B) by the length along K. `by_k`: neighbours along K are
     neighbours in memory (K-major).
     """
     outer = np.arange(shape[0], dtype=np.int64)[:, None]
@@ -80,10 +79,10 @@ def addresses(d: MatrixDescriptor, shape: tuple[int, int], size: int, *, by_k: b
     return found
 
 
-# --- Running sums of ``wgmma``, kept as matrices for as long as nothing else looks at them ---
-# The registers of an accumulator are one array for each; as matrices they can be added to by
-# one product a warpgroup. So a product leaves registers that are views of an array still to be
-# written, and `settle` writes it as soon as another instruction is to read or write one.
+# --- Running sums of ``wgmma``, kept as matrices as long as nothing else accesses them -------
+# Each register of an accumulator is one array; as a matrix, one product per warpgroup can add to
+# all of them. So a product leaves registers that are views of an array still to be written, and
+# `settle` writes it before another instruction reads or writes one.
 
 #: Threads and rows of a warpgroup's matrix.
 GROUP, ROWS = 128, 64
@@ -105,9 +104,9 @@ class SumShape(NamedTuple):
 
 @lru_cache(maxsize=64)
 def places(shape: SumShape) -> NDArray[np.intp]:
-    """Flat place in the matrix of each element: (registers, 128 threads, elements a register).
+    """Each element's flat place in the matrix: (registers, 128 threads, elements per register).
 
-    That is the manual's figure of the fragment D of ``wgmma``.
+    This is the manual's figure of the fragment D of ``wgmma``.
     """
     per = _PER[shape.kind]
     element = np.arange(shape.columns // 2).reshape(-1, 1, per)
@@ -130,9 +129,9 @@ class Accumulated:
 
     Attributes:
         stack: Its registers, (blocks, registers, threads); not all written.
-        views: The registers as they stand in the register file.
+        views: The registers as they are in the register file.
         matrix: The sums, (blocks, warpgroups, 64, columns).
-        held: Which warpgroups' sums are in `matrix`, (blocks, warpgroups).
+        held: The warpgroups whose sums are in `matrix`, (blocks, warpgroups).
         settled: Whether `stack` holds all that `matrix` does.
     """
 
@@ -193,7 +192,7 @@ class Sums:
     ) -> Accumulated:
         """The accumulator in these registers, ready to be changed in the wanted warpgroups.
 
-        The registers become views of it. `fresh`: what they hold so far does not count.
+        The registers become views of it. `fresh`: their present content does not count.
         """
         known = self._find(R, slots)
         if known is None:
@@ -236,7 +235,7 @@ class Sums:
         return stack
 
     def _again(self, known: Accumulated, *, whole: bool) -> Accumulated:
-        """The same sums over fresh registers: the old ones are kept."""
+        """The same sums in fresh registers: the old ones are kept."""
         stack = np.empty_like(known.stack) if whole else known.stack.copy()
         new = Accumulated.__new__(Accumulated)
         new.shape, new.stack = known.shape, stack
@@ -250,13 +249,13 @@ class Sums:
 SIZES = {kind: 4 // per for kind, per in PER.items() if kind != "f64"}
 _K_BYTES = 32
 _SUMS = ("f32", "f16", "s32")
-#: Bytes of sums that are worked on at once: they stay in a core's second-level cache.
+#: Bytes of sums that are processed at once: they stay in a core's second-level cache.
 _PIECE = 1 << 18
 _WARPS = GROUP // WARP
 
 
 class Warpgroups(NamedTuple):
-    """The warpgroups that run an instruction, one entry each: block, number in it; and a mask."""
+    """The warpgroups that run an instruction: block and number in it, one entry each; a mask."""
 
     block: Ints
     group: Ints
@@ -314,7 +313,7 @@ def _product(instr: Instr, ctx: Context, site: CodeSite) -> Run:
     @writes_itself
     def many(R: Registers, M: Mask) -> None:
         groups = _groups(instr, ctx, M)
-        # As ncu counts: what is read once, in rows of 128 bytes, however it is laid out.
+        # As ncu counts: data read once, in rows of 128 bytes, whatever the layout.
         waves = lines * len(groups.block)
         site.charge_shared(SharedCost(_WARPS * len(groups.block), waves, waves, 1))
         if rt.order is not None:

@@ -1,9 +1,9 @@
 """``wmma``: fragments of matrices, loaded, multiplied and stored.
 
-PTX leaves open how a fragment's elements lie in registers; ours lie as ptxas 13.0 has them on
-sm_90: as those of ``mma``, float16 of A and B several times, of which products take the first.
-What memory instructions a load or store becomes is not open: ptxas always makes the same ones,
-and their costs are counted.
+PTX does not define the layout of a fragment's elements in registers; ours is that of ptxas 13.0 on
+sm_90: as for ``mma``, with float16 of A and B repeated; products use the first copy. The memory
+instructions of a load or store are fixed: ptxas always makes the same ones, and their costs are
+counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 
 def _shape(instr: Instr, ctx: Context, kind: str) -> tuple[int, int, int]:
-    """Rows of A, columns of B, and between; Unsupported: no matrix of this shape has this type."""
+    """Rows of A, columns of B, and their common side; Unsupported: no such shape for this type."""
     found = next(found for part in instr.parts if (found := _SHAPE.match(part)))
     if kind not in _SHAPES.get(found[0], ()):
         raise ctx.unsupported(instr)
@@ -70,10 +70,10 @@ def _twice(one: Layout, *, below: bool) -> Layout:
 
 
 def wmma_layout(role: str, shape: tuple[int, int, int], per: int) -> Layout:
-    """The fragment of a matrix, ``a``, ``b`` or ``c`` of a product; `per` elements in a register.
+    """The fragment of a matrix, ``a``, ``b`` or ``c`` of a product; `per` elements per register.
 
-    PTX leaves it open. Read off ptxas 13.0 for sm_90, which makes two products of one, the second
-    to the right of the first or below it; eight rows are what eight columns are, transposed.
+    PTX does not define it. It was read from ptxas 13.0 for sm_90, which splits a product in two,
+    the second to the right of the first or below it; eight rows are like eight columns, transposed.
     """
     m, n, k = shape
     if (m, n) == (8, 32):
@@ -95,7 +95,7 @@ class Pieces(NamedTuple):
     """The accesses of one load or store, `each` elements per lane.
 
     `row` and `column` are (accesses, 32): the lane's first element in memory, rows
-    (columns, if the matrix lies by columns) being `stride` elements apart.
+    (columns, if the matrix is column-major) being `stride` elements apart.
     """
 
     row: Ints
@@ -106,8 +106,8 @@ class Pieces(NamedTuple):
 def pieces(layout: Layout, wide: int, *, by_column: bool) -> Pieces:
     """The memory instructions that ptxas makes of one ``wmma.load`` or ``wmma.store``.
 
-    16-bit elements come in words of two whichever way the matrix lies (MOVM turns them), others
-    (of `wide` bytes) with their neighbours in memory where these are next in the fragment too.
+    16-bit elements come in words of two in either major order (MOVM transposes them), others (of
+    `wide` bytes) with their neighbours in memory if these are next in the fragment too.
     """
     row, column = layout[:2]
     rows, columns = layout.shape
@@ -149,7 +149,7 @@ def _held(ctx: Context, name: str) -> set[tuple[str, int]] | None:
 
 
 def _check_places(instr: Instr, ctx: Context, role: str, fragment: Operand) -> None:
-    """Raise where a register certainly holds another part of a fragment than is taken from it."""
+    """Raise if a register certainly holds another part of a fragment than is taken from it."""
     for place, name in enumerate(registers_of(fragment)):
         held = _held(ctx, name)
         if held and (role, place) not in held:
@@ -188,7 +188,7 @@ def _mma(instr: Instr, ctx: Context) -> Run:
     layout = wmma_layout("c", shape, per)
 
     def factor(fragment: Operand, role: str) -> Fetch:
-        """A or B: of the registers that float16 comes in, the first hold all of it."""
+        """A or B: the first of the registers for float16 hold all of it."""
         assert isinstance(fragment, Vec)
         held = wmma_layout(role, shape, per)
         return operand(Vec(fragment.items[: held.row.shape[1] // per]), inputs, held, ctx)
@@ -213,7 +213,7 @@ class _Fragment:
         self.by_column = "col" in instr.parts
         self.layout = wmma_layout(role, _shape(instr, ctx, kind), PER.get(kind, 1))
         self.pieces = pieces(self.layout, self.wide, by_column=self.by_column)
-        #: Rows and columns as they lie in memory.
+        #: Rows and columns in their order in memory.
         self.shape = self.layout.shape[::-1] if self.by_column else self.layout.shape
         size = self.wide * self.pieces.each
         space = [p for p in instr.parts if p.split("::")[0] in ("shared", "global")]
@@ -224,7 +224,7 @@ class _Fragment:
             plain, ctx, site, operands[1 if self.load else 0], "load" if self.load else "store"
         )
         self.access.dtype = UNSIGNED[self.access.width]
-        # Neighbours of A and B come from shared memory by LDSM, unless the address is generic.
+        # LDSM loads neighbours of A and B from shared memory, unless the address is generic.
         self.matrices: list[tuple[Ints, Ints]] = []
         if self.load and role != "c" and self.pieces.each > 1 and self.access.space == "shared":
             self.access.charged = 0
@@ -235,7 +235,7 @@ class _Fragment:
         self._bases: dict[tuple[int, int, int], Base] = {}
 
     def _matrices(self) -> list[tuple[Ints, Ints]]:
-        """Of every LDSM the rows of 16 bytes that its first lanes name: up to four times eight."""
+        """The rows of 16 bytes that each LDSM's first lanes name: up to four times eight."""
         rows, columns = self.shape
         each, together = 16 // self.wide, 2 * self.wide
         corners = [(i, j) for j in range(0, columns, each) for i in range(0, rows, 8)]
@@ -274,7 +274,7 @@ class _Fragment:
             self.site.charge_shared(cost_of(matrix_cost, access.reach(R, named), 16, lanes))
 
     def accesses(self, R: Registers, M: Mask) -> Iterator[tuple[Ints, Ints, Located]]:
-        """For every piece: rows and columns of the lanes' elements, and where they lie."""
+        """For every piece: rows and columns of the lanes' elements, and their addresses."""
         access = self.access
         kept: Value = R[access.slot]
         for number, (row, column) in enumerate(zip(*self.pieces[:2], strict=True)):
@@ -287,7 +287,7 @@ class _Fragment:
 def _load(memory: _Fragment, targets: list[int]) -> Run:
     access, ctx, layout = memory.access, memory.ctx, memory.layout
     element, size = UNSIGNED[memory.wide], max(4, memory.wide)
-    # float16 of A and B comes several times, until the registers are full.
+    # float16 of A and B is repeated until the registers are full.
     times = len(targets) * size // memory.wide // layout.row.shape[1]
 
     @writes_itself

@@ -1,9 +1,9 @@
 """Device functions are inlined before anything runs: one flat body per kernel.
 
-A function that can come to itself has one body instead, and a frame for each call; a call
-through a pointer asks for one function after another that it may mean. A call passes its
-arguments through ``.param`` variables; each (variable, offset) becomes a pseudo-register, so a
-call is a handful of moves and costs nothing more.
+A recursive function has one body instead, and a frame for each call; a call through a pointer
+compares it with one possible function after another. A call passes its arguments through ``.param``
+variables; each (variable, offset) becomes a pseudo-register, so a call is a handful of moves and
+costs nothing more.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from ptxemu.ptx.instructions import (
 )
 from ptxemu.ptx.shapes import REJECTED
 
-# --- Recursion: a function that can come to itself has one body, and a frame for each call ---
+# --- Recursion: a recursive function has one body, and a frame for each call ---------------
 # Where PTX is inlined, a recursive function cannot be. Its body occurs once in the flat kernel. A
-# call saves the caller's registers in local memory, leaves the number of the place to return to
-# behind them, and jumps; ``ret`` is a ``brx`` by that number. Frames hold what may be needed after
-# the call: registers that occur both before and after it, a loop around it counted as both.
+# call saves the caller's registers in local memory, stores the number of the return place after
+# them, and jumps; ``ret`` is a ``brx`` by that number. Frames hold the registers that may be needed
+# after the call: those that occur both before and after it; a loop around it counts as both.
 
 Body = Sequence[Instr | Label]
 #: Bytes of all frames of a thread.
 STACK_BYTES = 8192
-#: The variable that holds the frames, and the register that points behind the last of them.
+#: The variable that holds the frames, and the register that points after the last of them.
 FRAMES, POINTER = "#frames", "#stack"
 _ALIGN = 16
-#: Bytes at a frame's end, for the place to return to.
+#: Bytes at a frame's end, for the return place.
 BEHIND = 8
 
 
 def aligned(size: int) -> int:
-    """Rounded up to the alignment of frames."""
+    """Round up to the alignment of frames."""
     return -(-size // _ALIGN) * _ALIGN
 
 
@@ -68,7 +68,7 @@ def pointed_to(module: Ptx) -> list[Function]:
 
 
 def candidates(module: Ptx, signature: Signature | None) -> list[Function]:
-    """Possible callees of a call through a pointer: pointed-to functions of the signature."""
+    """Possible callees of a call through a pointer: pointed-to functions with the signature."""
     return [each for each in pointed_to(module) if each.signature == signature]
 
 
@@ -86,7 +86,7 @@ def _callees(module: Ptx, function: Function) -> set[str]:
 
 
 def recursive(module: Ptx, entry: Function) -> set[str]:
-    """Functions that a kernel calls and that can call themselves; PtxError: it calls too many."""
+    """Functions called by a kernel that can call themselves; PtxError: it calls too many."""
     calls: dict[str, set[str]] = {}
     left = [entry.name]
     while left:
@@ -116,7 +116,7 @@ def _names(items: Iterable[Instr | Label], registers: Mapping[str, str]) -> set[
 
 
 def saved_registers(body: Body, at: int, registers: Mapping[str, str]) -> list[str]:
-    """The registers that a call at a place of a body must find again, the widest first."""
+    """The registers that a call at a place in a body must preserve, the widest first."""
     labels = {item.name: index for index, item in enumerate(body) if isinstance(item, Label)}
     jumps = [
         (labels[operand.name], index)
@@ -131,7 +131,7 @@ def saved_registers(body: Body, at: int, registers: Mapping[str, str]) -> list[s
     grown = True
     while grown:
         around = [(low, high) for low, high in jumps if low <= last and high >= first]
-        around = [(low, high) for low, high in around if low <= high]  # loops alone
+        around = [(low, high) for low, high in around if low <= high]  # only loops
         wider = (min([first, *(low for low, _ in around)]), max([last, *(h for _, h in around)]))
         grown = wider != (first, last)
         first, last = wider
@@ -148,9 +148,9 @@ def _width(kind: str) -> int:
 def frame_moves(
     call: Instr, names: Sequence[str], registers: Mapping[str, str], bit: Reg
 ) -> tuple[int, list[Instr], list[Instr]]:
-    """A frame's bytes, and the instructions that save registers in it and fetch them again.
+    """A frame's bytes, and the instructions that save registers in it and restore them.
 
-    `bit` is a register of 32 bits by which predicates go to memory.
+    `bit` is a 32-bit register through which predicates are stored.
     """
 
     def made(opcode: str, *operands: Reg | Imm | Addr) -> Instr:
@@ -190,12 +190,12 @@ def cleared_registers(
     return out
 
 
-#: Functions that a kernel calls, how deep in each other, and instructions and registers when all
+#: The most functions that a kernel calls, their depth, and the instructions and registers when all
 #: are inlined. nvcc: 20 functions in a module of CUB's kernels, and 21,660 instructions and
 #: registers in the largest kernel of the ladders.
 _MOST_FUNCTIONS, _MOST_DEPTH, _MOST_INLINED = 2048, 128, 1 << 19
 _LESS = "Call fewer functions, or mark those that are called often `__noinline__`."
-#: Functions of the device's own library: the opcode they become, the types of its operands.
+#: Functions in the device's own library: their opcode, and the types of its operands.
 _TOLD = {
     "vprintf": (("printf", "b32"), ("b32", "b64", "b64")),
     "__assertfail": (("trap", "assert"), ("b64", "b64", "b32", "b64")),
@@ -218,21 +218,21 @@ class FlatKernel:
 
 
 class _Inlined:
-    """A function in one place of the kernel: what its own names become there."""
+    """A function inlined at one place of the kernel: its names' replacements there."""
 
     def __init__(
         self, function: Function, prefix: str = "", depth: int = 0, *, framed: bool = False
     ) -> None:
         self.function, self.prefix, self.depth = function, prefix, depth
-        #: Of a body that has frames: its own variables' places in the frame.
+        #: For a body with frames: its own variables' places in the frame.
         self.places, self.bytes = layout(
             v for v in function.variables if framed and v.space == "local"
         )
         self.locals = Reg(f"{prefix}locals")
-        self.leave = f"{prefix}leave"  # where it returns to
+        self.leave = f"{prefix}leave"  # its return label
         labels = {item.name for item in function.body if isinstance(item, Label)}
         self.symbols = {*labels, *(v.name for v in function.variables), *function.branch_tables}
-        #: Variables that are pseudo-registers: those that a call is made with, and its own.
+        #: Variables that are pseudo-registers: those for a call's arguments, and its own.
         self.slots = {name for name, kind in function.registers.items() if kind == "param"}
         if depth:
             self.slots |= {v.name for v in (*function.params, *function.returns)}
@@ -274,12 +274,12 @@ class _Inliner:
         self.module = module
         self.flat = FlatKernel(entry.name, entry.params, target=module.target)
         self.calls = 0
-        #: Variable that a call is made with -> place in it -> what holds it.
+        #: Variable for a call's argument -> place in it -> its register.
         self.slots: dict[str, dict[int, Reg]] = {}
         self.recursive = recursive(module, entry)
-        #: Of each function that has frames: the labels to which it returns, by number.
+        #: For each function with frames: the labels to which it returns, by number.
         self.returns: dict[str, list[str]] = {}
-        #: Calls of such functions by their instruction; where each returns to.
+        #: Calls of such functions by their instruction, and the label to which each returns.
         self.framed: dict[int, tuple[_CallSite, Function, str]] = {}
 
     def slot(self, name: str, offset: int, kind: str) -> Reg:
@@ -302,7 +302,7 @@ class _Inliner:
         return out
 
     def _move(self, like: Instr, target: Operand, source: Operand, kind: str) -> Instr:
-        """A move of one type: registers may be wider, as those of loads and stores may."""
+        """A move of one type: registers may be wider, as for loads and stores."""
         size = max(SIZES[kind], 2)
         target_bytes, source_bytes = (
             SIZES[self.flat.registers[each.name]]
@@ -313,14 +313,14 @@ class _Inliner:
         sign = "s" if kind[0] == "s" else "u"
         parts: tuple[str, ...] = ("mov", f"b{8 * size}")
         more: tuple[Operand, ...] = ()
-        if source_bytes == target_bytes > size:  # the lower part alone
+        if source_bytes == target_bytes > size:  # only the lower part
             parts, more = ("bfe", f"{sign}{8 * source_bytes}"), (Imm(0), Imm(8 * size))
         elif source_bytes != target_bytes and size in (source_bytes, target_bytes):
             parts = ("cvt", f"{sign}{8 * target_bytes}", f"{sign}{8 * source_bytes}")
         return replace(like, parts=parts, operands=(target, source, *more))
 
     def expand(self, place: _Inlined, at: Loc | None = None) -> None:
-        """Append a function's body; instructions without a line stand at the call's, `at`."""
+        """Append a function's body; instructions without a line get the call's, `at`."""
         function, prefix, flat = place.function, place.prefix, self.flat
         size = sum(map(len, (flat.body, flat.registers, function.body, function.registers)))
         if size > _MOST_INLINED or place.depth > _MOST_DEPTH:
@@ -353,7 +353,7 @@ class _Inliner:
             self.emit(place, item)
 
     def pointing(self, place: _Inlined, instr: Instr) -> Instr:
-        """An instruction that takes an address: of a function, or of data in a frame."""
+        """An instruction that takes the address of a function or of data in a frame."""
         if instr.op == "call" or not any(isinstance(each, Sym) for each in instr.operands):
             return instr
         operands = tuple(
@@ -378,7 +378,7 @@ class _Inliner:
         elif instr.op in ("ld", "st") and "param" in instr.parts[1:3]:
             at = 1 if instr.op == "ld" else 0
             where = instr.operands[at] if at < len(instr.operands) else None
-            if not isinstance(where, Addr):  # refused where all instructions are looked at
+            if not isinstance(where, Addr):  # refused where all instructions are checked
                 self.flat.body.append(instr)
                 return
             plain = where.base.name.removeprefix(place.prefix) if where.base is not None else ""
@@ -424,7 +424,7 @@ class _Inliner:
         )
 
     def through(self, pointer: Reg, signature: Signature | None, call: _CallSite) -> None:
-        """A call through a pointer: of the functions that it may mean, the one that it does."""
+        """A call through a pointer: call the one of the possible functions that it points to."""
         instr = call.instr
         done, other = f"call{self.calls}:done", Reg(f"call{self.calls}:other")
         self.flat.registers[other.name] = "pred"
@@ -467,7 +467,7 @@ class _Inliner:
         self.bind(callee.returns, call.returns, inner, instr, into=False)
 
     def framed_bodies(self) -> None:
-        """The bodies of functions that have frames, behind the kernel's; then calls of them."""
+        """Append the bodies of functions with frames after the kernel's; then calls of them."""
         flat = self.flat
         if not self.returns:
             return
@@ -508,7 +508,7 @@ class _Inliner:
             flat.tables[f"{name}#:returns"] = tuple(labels)
 
     def leave(self, place: _Inlined, like: Instr) -> None:
-        """Go back to where the frame says."""
+        """Jump back to the frame's return place."""
         number = Reg(f"{place.prefix}to")
         self.flat.registers[number.name] = "b32"
         self.flat.body.append(Label(place.leave))
@@ -518,7 +518,7 @@ class _Inliner:
         self.made(like, "brx.idx", number, Sym(f"{place.prefix}returns"))
 
     def enter(self, framed: tuple[_CallSite, Function, str], names: list[str], more: int) -> None:
-        """Save, jump, and go on behind; `more` bytes are the callee's own."""
+        """Save, jump, and continue after the call; `more` bytes are the callee's own."""
         call, callee, back = framed
         instr, inner = call.instr, f"{callee.name}#:"
         bit, full = Reg(f"{inner}bit"), Reg(f"{inner}full")

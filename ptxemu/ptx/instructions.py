@@ -1,4 +1,4 @@
-"""Typed PTX: what the parser makes and everything else works on."""
+"""Typed PTX: made by the parser and used by everything else."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Vec:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """``d|p``: a result and the predicate beside it."""
+    """``d|p``: a result and its predicate."""
 
     first: Operand
     second: Operand
@@ -109,7 +109,7 @@ def registers_of(operand: Operand) -> list[str]:
 
 
 def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> set[Item]:
-    """All items that are reached from `start`, its own included."""
+    """All items reachable from `start`, including its own."""
     seen, left = set[Item](), list(start)
     while left:
         one = left.pop()
@@ -155,7 +155,7 @@ class Instr:
         object.__setattr__(self, "op", self.parts[0])
 
     def turned(self, *parts: str, operands: tuple[Operand, ...] | None = None) -> Instr:
-        """Another instruction in its place, without its guard."""
+        """Another instruction at its place, without its guard."""
         return replace(
             self, parts=parts, operands=self.operands if operands is None else operands, guard=None
         )
@@ -184,7 +184,7 @@ class Instr:
     @cached_property
     def reads(self) -> tuple[str, ...]:
         """Registers that it reads, its guard included."""
-        # The sums of `wgmma` are read as well.
+        # `wgmma` reads its sums as well.
         skip = 1 if self.writes and self.op != "wgmma" else 0
         names = [name for operand in self.operands[skip:] for name in registers_of(operand)]
         first = self.operands[0] if self.operands else None
@@ -220,12 +220,12 @@ class Variable:
     size: int
     align: int
     init: bytes = b""
-    symbols: tuple[tuple[int, str], ...] = ()  # offset -> symbol whose address stands there
-    kind: str = ""  # of its elements: ``f32``
+    symbols: tuple[tuple[int, str], ...] = ()  # offset -> symbol whose address is stored there
+    kind: str = ""  # type of its elements: ``f32``
 
 
 def layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
-    """The start of each variable, in order and aligned; and the bytes of all."""
+    """The start of each variable, in order and aligned; and the total bytes."""
     at, places = 0, {}
     for variable in variables:
         align = max(variable.align, 1)
@@ -267,7 +267,7 @@ class Function:
     unread: Callable[[Function], None] | None = None  # reads it
 
     def leave(self, source: str, read: Callable[[Function], None]) -> None:
-        """Read the body when somebody looks at what is in it."""
+        """Read the body later, when an attribute of it is used."""
         self.source, self.unread = source, read
         for name in _OF_BODY:
             delattr(self, name)
@@ -280,7 +280,7 @@ class Function:
         return object.__getattribute__(self, name)
 
     def read(self) -> None:
-        """Read the body, unless that has been done; PtxError: it is damaged."""
+        """Read the body, unless that was done already; PtxError: it is damaged."""
         read, self.unread = self.unread, None
         if read is None:
             return
@@ -300,22 +300,22 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Ptx:
-    """A parsed PTX module; `assembled` is what ptxas made of it, where that is known."""
+    """A parsed PTX module; `assembled` is its machine code by ptxas, if known."""
 
     foreign: Foreign
     version: str = ""
     target: str = ""
-    room: int = 0  # registers that its text may yet declare
+    room: int = 0  # the number of registers that its text may still declare
     files: dict[int, str] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     assembled: Assembled = field(default_factory=Assembled)
     #: Arrays of shared memory as their source declares them: bytes of an element, and extents.
     shapes: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    prepared: dict[str, Any] = field(default_factory=dict)  # by kernel: what launches share
-    #: Kernel -> line -> whether what it reads there, and nothing has written, changes a result.
+    prepared: dict[str, Any] = field(default_factory=dict)  # by kernel: data that launches share
+    #: Kernel -> line -> whether its read of unwritten data there changes a result.
     judged: dict[str, dict[int, bool]] = field(default_factory=dict)
-    #: Kernel -> launches examined for that.
+    #: Kernel -> number of launches examined for that.
     looks: Counter[str] = field(default_factory=Counter)
 
     def address_of(self, function: str) -> int:
@@ -323,7 +323,7 @@ class Ptx:
         return CODE_BASE + CODE_STEP * list(self.functions).index(function)
 
     def point_to_functions(self) -> None:
-        """Write the addresses of functions into the initial values that hold them."""
+        """Write the addresses of functions into the initial values that contain them."""
         for variable in self.variables.values():
             init = bytearray(variable.init)
             for at, name in variable.symbols:
@@ -333,7 +333,7 @@ class Ptx:
             self.variables[variable.name] = replace(variable, init=bytes(init))
 
     def located(self, loc: Loc, call: Loc) -> Loc:
-        """A position in a function that is called: without one, the call's."""
+        """A position in a called function; if it has none, the call's."""
         if not loc.line:
             return call
         if loc.called_from is None and self.foreign(self.files.get(loc.file, "")):
@@ -341,7 +341,7 @@ class Ptx:
         return loc
 
     def place(self, instr: Instr) -> tuple[str, int]:
-        """Path and line at which a profiler finds what an instruction does."""
+        """Path and line to which a profiler assigns an instruction's work."""
         file, line = instr.loc.home
         found = self.assembled.place(instr.ptx_line, instr.op)
         if found is None and not file:  # the PTX has lost its positions
@@ -349,7 +349,7 @@ class Ptx:
         return found or (self.files.get(file, ""), line)
 
     def where(self, loc: Loc) -> str:
-        """``file:line`` of a position for messages; of a header's, its caller's line first."""
+        """``file:line`` of a position for messages; for a header's, its caller's line first."""
         place = f"{self.files.get(loc.file, '?')}:{loc.line}"
         file, line = loc.home
         if (file, line) == (loc.file, loc.line):

@@ -4,7 +4,7 @@ The grammar is that of the PTX ISA manual
 (https://docs.nvidia.com/cuda/parallel-thread-execution/), as far as NVRTC and nvcc write it:
 directives, variables of every state space, device functions, nested scopes (inline assembly),
 vector operands, predicates, labels, and `.loc` with ``inlined_at``. Debug sections are skipped. It
-is one module because all rules ask one cursor, and a limit stands beside the rule that it bounds.
+is one module because all rules share one cursor, and a limit stands beside the rule that it bounds.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _END = Token("", "", 0)
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All tokens of a module; the body of a function is one."""
+    """All tokens of a module; a function's body is one token."""
     out: list[Token] = []
     begin, line, heads = 0, 1, False
     position = 0
@@ -84,7 +84,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def tokens(text: str, line: int) -> list[Token]:
-    """All tokens of a text that begins at a line; comments and white space are dropped."""
+    """All tokens of a text that begins at a given line; comments and white space are dropped."""
     if "/*" in text:
         text = _COMMENT.sub(
             lambda m: "\n" * m[0].count("\n") if m[0].startswith("/*") else m[0], text
@@ -98,7 +98,7 @@ def tokens(text: str, line: int) -> list[Token]:
         while match := _TOKEN.match(row, end):
             end, kind, piece = match.end(), match.lastgroup, match[0]
             if kind == "word" and piece[0] == ".":
-                # Directives may stand without a space between: .reg.b32
+                # Directives may follow each other without a space: .reg.b32
                 out += [Token("word", f".{part}", number) for part in piece[1:].split(".")]
             elif kind:
                 out.append(Token(kind, piece, number))
@@ -111,7 +111,7 @@ def tokens(text: str, line: int) -> list[Token]:
 
 
 def _closing(text: str, start: int) -> int:
-    """The end of what begins with a brace."""
+    """The end of a section that begins with a brace."""
     depth = 0
     for found in _BRACE.finditer(text, start):
         depth += (found[0] == "{") - (found[0] == "}")
@@ -122,7 +122,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _integer_of(text: str) -> int:
-    """A literal, hexadecimal, octal, binary or decimal; ValueError: none, or wider than 64 bits."""
+    """Parse a hexadecimal, octal, binary or decimal literal; ValueError: none, or over 64 bits."""
     if len(text) > _LONGEST:
         raise ValueError(text[:_LONGEST])
     octal = text[0] == "0" and text[1:2].isdigit()
@@ -149,20 +149,20 @@ _PART = re.compile(r"(.+)\.(b[0-7]{1,4}|h[0-3]{1,2})\Z")
 
 
 class Cursor:
-    """A place in the tokens, with what parsing needs to know there."""
+    """A place in the tokens, with the state for parsing there."""
 
     def __init__(self, text: str, module: Ptx, body: Token | None = None) -> None:
         self.begin = body.line if body else 1
         self.tokens = tokens(text, body.line) if body else tokens_of(text)
         self.at, self.end = 0, len(self.tokens)
-        self.tokens += [_END] * 2  # so that one may look ahead
+        self.tokens += [_END] * 2  # for looking ahead
         self.lines = text.split("\n") if body else []
         self.module = module
-        self.loc = Loc(0, 0)  # library code may come without lines
+        self.loc = Loc(0, 0)  # library code may have no lines
         self.callers = Callers(module.files, module.foreign)
         self.scopes: list[dict[str, str]] = []  # registers of nested scopes
         self.labels: list[dict[str, str]] = []  # and their labels
-        self.registers: Container[str] = ()  # names of what the body has declared
+        self.registers: Container[str] = ()  # names that the body has declared
         self.counter = 0
 
     def peek(self, ahead: int = 0) -> str:
@@ -205,7 +205,7 @@ class Cursor:
             raise self.error(f"cannot read this ({type(error).__name__}: {error})") from error
 
     def selected(self, opcode: str) -> tuple[str, ...]:
-        """Take parts and signs off the operands that come, as modifiers ``place:part``."""
+        """Remove parts and signs from the next operands, as modifiers ``place:part``."""
         out: list[str] = []
         if not _OF_PARTS.match(opcode):
             return ()
@@ -270,7 +270,7 @@ class Cursor:
     # --- scopes
 
     def open_scope(self) -> None:
-        """Enter braces: labels in them are known ahead, and are private."""
+        """Enter braces: their labels are known in advance, and are private."""
         if len(self.scopes) > _MOST_SCOPES:
             raise self.error(f"more than {_MOST_SCOPES} braces in each other")
         self.scopes.append({})
@@ -286,7 +286,7 @@ class Cursor:
         self.labels.append(labels)
 
     def resolve(self, name: str) -> str:
-        """The unique name of what a name means here."""
+        """The unique name for a name used here."""
         for scope in (*reversed(self.scopes), *reversed(self.labels)):
             if name in scope:
                 return scope[name]
@@ -296,12 +296,12 @@ class Cursor:
 # Limits of PTX. Each comment gives the most that nvcc 13 wrote for the ladders' kernels and for
 # CUB's sorts, scans, reductions and histograms. Bytes are bounded by us: ptxas takes 2^60 as well.
 
-#: Scopes in each other; nvcc: one in a body, around a call or inline assembly.
+#: Nested scopes; nvcc: one in a body, around a call or inline assembly.
 _MOST_SCOPES = 32
 #: Bytes of a variable; alignment and threads of an axis: ptxas refuses 2^60, 0 and less.
 _MOST_BYTES, _MOST_ALIGN, _MOST_THREADS = 1 << 49, 1 << 31, (1 << 32) - 1
-#: Registers that may be declared in a short text; a longer one has so many more as it has bytes.
-#: nvcc: up to 15,549 in a function, and one in 11 bytes.
+#: The most registers in a short text; a longer one may have one more for each of its bytes. nvcc:
+#: up to 15,549 in a function, and one in 11 bytes.
 _FEW = 1 << 16
 _BOUNDS = ("maxntid", "reqntid", "reqnctapercluster")
 _ONE_MODULE = "Only the kernel's own file is compiled: define it there."
@@ -392,7 +392,7 @@ class _Parser(Cursor):
         self.block(function)
 
     def variable(self, space: str, *, extern: bool = False) -> list[Variable]:
-        """Everything after the state space, through the semicolon (or , or ) of parameters)."""
+        """Everything after the state space, through the semicolon (for parameters: , or ) )."""
         align, element, vector, opaque, kind = 0, 0, 1, False, ""
         while self.peek().startswith("."):
             word = self.next()[1:]
@@ -428,7 +428,7 @@ class _Parser(Cursor):
             init: bytes = b""
             symbols: tuple[tuple[int, str], ...] = ()
             if opaque and self.accept("="):
-                self.skip_braces()  # how it filters and wraps: instructions on it are refused
+                self.skip_braces()  # its filter and wrap modes: instructions on it are refused
             elif self.accept("="):
                 init, symbols = self.initializer(element)
                 if not extent_known:
@@ -488,7 +488,7 @@ class _Parser(Cursor):
         return struct.pack("<f" if element == 4 else "<d", number)
 
     def location(self, text: str) -> None:
-        """``.loc``: where the instructions that follow come from."""
+        """``.loc``: the position of the instructions that follow."""
         self.at += 1
         found = LOC.match(f"{text}\n")
         if found is None:
@@ -501,7 +501,7 @@ class _Parser(Cursor):
             self.loc = Loc(file, line, None if home == (file, line) else home)
 
     def declare(self, function: Function, name: str, kind: str) -> None:
-        """A register; in a nested scope under a name of its own."""
+        """Declare a register; in a nested scope under a unique name."""
         scope = self.scopes[-1]
         unique = name
         if len(self.scopes) > 1:
@@ -536,7 +536,7 @@ class _Parser(Cursor):
                 self.instruction(function)
 
     def label(self, function: Function) -> None:
-        """A label, or the table or prototype behind it."""
+        """A label, or the table or prototype after it."""
         name = self.next()
         self.expect(":")
         if self.peek() == ".branchtargets":
@@ -550,7 +550,7 @@ class _Parser(Cursor):
         elif self.peek() == ".callprototype":
             self.next()
             returns = self.parameters() if self.peek() == "(" else []
-            self.next()  # its name, which is nobody's
+            self.next()  # its unused name
             params = self.parameters() if self.peek() == "(" else []
             self.skip_until(";")
             function.prototypes[self.resolve(name)] = signature_of(returns, params)
@@ -674,7 +674,7 @@ class _Parser(Cursor):
             base = self.named(self.resolve(self.next()))
             if self.accept("+") or self.peek() == "-":
                 offset = self.integer()
-        # An address has 64 bits: what is added may as well be subtracted.
+        # An address has 64 bits: a large offset may also mean a subtraction.
         offset = (offset + (1 << 63)) % (1 << 64) - (1 << 63)
         items: list[Operand] = [Addr(base, offset)]
         while self.accept(","):
@@ -695,9 +695,9 @@ def parse(
 ) -> Ptx:
     """Parse a PTX module; the body of a function is read when it is first needed, if `lazy`.
 
-    `functions` are what ptxas made of this text, line by line. `foreign` says whether a path is
-    that of a header, whose cost is its caller's. Raises PtxError: the text is not PTX as nvcc or
-    NVRTC write it; names the PTX line.
+    `functions` are ptxas's machine code for this text, line by line. `foreign` says whether a path
+    is that of a header, whose cost is its caller's. Raises PtxError: the text is not PTX as nvcc or
+    NVRTC write it; it names the PTX line.
     """
     module = Ptx(foreign, assembled=Assembled(functions, foreign), room=_FEW + len(text))
     parser = _Parser(text, module)

@@ -1,6 +1,6 @@
-"""The operands of each instruction; those that ptxas would refuse are refused with their line.
+"""Check the operands of each instruction; refuse, with their line, those that ptxas refuses.
 
-The table has some opcodes only; the builders of the others check their operands.
+The table has only some opcodes; the builders of the others check their operands.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ptxemu.errors import PtxError
 from ptxemu.ptx.instructions import SIZES, Addr, Imm, Instr, Operand, Pair, Reg, Sym, Vec, atoms
 
 REJECTED = "ptxas would reject it. Check the inline assembly, or what generated this PTX."
-#: Opcode -> how many operands it takes, at least and at most.
+#: Opcode -> the least and the most operands that it takes.
 _COUNTS: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("add", "sub", "mul", "mul24", "div", "rem", "and", "or", "xor", "shl", "shr",
                      "addc", "subc", "copysign", "bmsk", "match", "redux"), (3, 3)),
@@ -26,7 +26,7 @@ _COUNTS: dict[str, tuple[int, int]] = {
     "bra": (1, 1), "brx": (2, 2), "ret": (0, 0), "exit": (0, 0), "vote": (2, 3), "shfl": (4, 5),
     "activemask": (1, 1), "ldmatrix": (2, 2), "mma": (4, 8),
 }  # fmt: skip
-#: Place of the operand that is an address.
+#: The place of the address operand.
 _ADDRESS = {"ld": 1, "ldu": 1, "st": 0, "atom": 1, "red": 0, "ldmatrix": 1}
 #: Opcodes whose registers are all as wide as their type says.
 _EVEN = frozenset(
@@ -43,10 +43,10 @@ def check_shapes(
     registers: Mapping[str, str],
     where: Callable[[Instr], str],
 ) -> None:
-    """Raise for the first instruction whose operands are not those of its opcode.
+    """Raise for the first instruction whose operands do not fit its opcode.
 
     Raises:
-        PtxError: says which instruction, and what is wrong with it.
+        PtxError: names the instruction and its error.
     """
     for instr in instrs:
         wrong = _wrong(instr, registers)
@@ -85,7 +85,7 @@ def _writable(operand: Operand) -> bool:
 
 
 def _registers(instr: Instr, registers: Mapping[str, str]) -> str:
-    """Predicates where predicates belong, and widths as the type says."""
+    """Check that predicates are in their places, and that widths fit the type."""
     size = SIZES.get(instr.parts[-1], 0) if instr.op in _EVEN else 0
     doubled = (0, 3) if "wide" in instr.parts else ()
     for index, operand in enumerate(instr.operands):
@@ -116,7 +116,7 @@ def _pieces(operand: Operand) -> Iterator[tuple[bool, Operand]]:
 
 
 def _must(instr: Instr, index: int, second: bool) -> bool:
-    """Must a register at this place be a predicate?"""
+    """Test whether a register at this place must be a predicate."""
     op = instr.op
     if op == "vote":
         return index == 1 or (index == 0 and "ballot" not in instr.parts)
@@ -126,5 +126,5 @@ def _must(instr: Instr, index: int, second: bool) -> bool:
 
 
 def plain(name: str) -> str:
-    """A register's own name, without the function that it was inlined from."""
+    """A register's own name, without the function from which it was inlined."""
     return name.rpartition(":")[2].partition("@")[0]

@@ -1,6 +1,6 @@
-"""Loops whose end another thread decides, read off the code; and what else its timing decides.
+"""Find loops whose end another thread decides; and other code that depends on timing.
 
-A loop may wait whose end depends on a load that may not be kept in a register, or on an atomic
+A loop may wait if its end depends on a load that must not be kept in a register, or on an atomic
 that changes nothing while it fails.
 """
 
@@ -26,19 +26,19 @@ from ptxemu.ptx.instructions import (
     space_of,
 )
 
-#: Loads that may not be kept in a register, or that pass by the first cache.
+#: Loads that must not be kept in a register, or that bypass the first-level cache.
 _FRESH = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv", "cg"))
 Makers = Mapping[str, list[Instr]]
 #: Atomics that a thread may repeat until another has done something.
 _POLLS = frozenset(("exch", "or", "and", "xor", "min", "max"))
-#: Opcodes that change memory, or what a later wait sees, and do not tell `Runtime.changes`.
+#: Opcodes that change memory, or state that a later wait sees, without `Runtime.changes`.
 _UNTOLD = frozenset(
     ("cp", "wmma", "wgmma", "stmatrix", "mbarrier", "tensormap", "multimem", "setmaxnreg", "printf")
 )
 
 
 def untold(block: BasicBlock) -> bool:
-    """May a block change memory without a word to `Runtime.changes`?"""
+    """Test whether a block may change memory without reporting to `Runtime.changes`."""
     return any(instr.op in _UNTOLD for instr in block.every)
 
 
@@ -46,7 +46,7 @@ def untold(block: BasicBlock) -> bool:
 class Polls:
     """The loops of a kernel that may wait for other threads, by the index of their first block.
 
-    `others`: one of them may be for another block; `looks`: instructions, by ``id``, that look
+    `others`: one of them may be for another block; `looks`: instructions, by ``id``, that check
     whether it is over.
     """
 
@@ -75,7 +75,7 @@ def polls_of(graph: ControlFlow) -> Polls:
 
 
 def end_of(graph: ControlFlow, head: int) -> Instr:
-    """The branch that ends a loop; where nothing does, its first instruction."""
+    """The branch that ends a loop; if there is none, its first instruction."""
     body = [block for block in graph.ordered if head in block.loops]
     inside = {block.index for block in body}
     ends = (block.last for block in body if not inside.issuperset(block.targets))
@@ -87,7 +87,7 @@ def _is_clock(instr: Instr) -> bool:
 
 
 def _looks(body: list[BasicBlock]) -> Iterator[Instr]:
-    """Instructions of a loop that look at what others may have written."""
+    """Instructions of a loop that read data that others may have written."""
     made = makers(body)
     for block in body:
         for instr in block.every:
@@ -97,10 +97,10 @@ def _looks(body: list[BasicBlock]) -> Iterator[Instr]:
 
 
 def _may_fail(instr: Instr, makers_of: Makers) -> bool:
-    """May an atomic leave memory as it was, again and again?
+    """Test whether an atomic may leave memory unchanged repeatedly.
 
-    A swap that starts from what the loop read will not: it fails only where another
-    thread's has succeeded.
+    A swap that starts from the loop's own read will not: it fails only if another thread's has
+    succeeded.
     """
     operand = instr.operands[2] if len(instr.operands) > 2 else None
     if "cas" in instr.parts:
@@ -120,7 +120,7 @@ def _ending(body: list[BasicBlock]) -> Iterator[Instr]:
 
 
 def _behind(names: Iterable[str], makers_of: Makers) -> Iterator[Instr]:
-    """Instructions of a loop that registers come from."""
+    """Instructions of a loop from which registers are computed."""
 
     def sources(name: str) -> list[str]:
         return [each for maker in makers_of.get(name, ()) for each in maker.reads]
@@ -129,26 +129,25 @@ def _behind(names: Iterable[str], makers_of: Makers) -> Iterator[Instr]:
         yield from makers_of.get(name, ())
 
 
-# --- Instructions that run as often as the timing of warps has it ---
-# Read off the code: loops whose end depends on what an atomic gave back (swaps that are tried
-# again, locks) or on a load that may not be kept in a register (waits, look-backs). Everything
-# in such a loop counts, and so does what a branch on such a load, or on what a swap or another
-# atomic that is no sum found, chooses: who comes first does it. How often it goes round on a chip
-# depends on which warps meet; the emulator runs one order of many. Tickets (sums) are left out of
-# this: who draws which is a matter of timing, but each is drawn once. Where a ticket is a place in
-# an array and warps draw unlike numbers of them, a warp's elements begin wherever those before it
-# ended, and how many sectors they touch is a matter of timing too, unless tickets lie a whole
-# number of sectors apart.
+# --- Instructions whose executions depend on the timing of warps ---
+# Found in the code: loops whose end depends on the result of an atomic (retried swaps, locks) or on
+# a load that must not be kept in a register (waits, look-backs). Everything in such a loop counts,
+# and so do blocks chosen by a branch on such a load, or on the result of a swap or another atomic
+# that is not a sum: the first thread runs them. The number of iterations on a chip depends on which
+# warps meet; the emulator runs one order of many. Tickets (sums) are excluded: timing decides who
+# draws which, but each is drawn once. If a ticket is a place in an array and warps draw different
+# numbers of them, a warp's elements begin where earlier ones ended, so the number of sectors
+# depends on timing too, unless tickets are a whole number of sectors apart.
 
-#: Loads that see what other threads write meanwhile.
+#: Loads that see other threads' writes.
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "cv"))
-#: Opcodes that pass on a sum or a multiple of an operand, or choose one of two.
+#: Opcodes whose result is a sum or a multiple of an operand, or one of two.
 _CARRIES = frozenset(("mov", "cvt", "cvta", "add", "sub", "selp", "shfl", "mul", "mad", "shl"))
 _SECTOR = 32
 
 
 def schedule_dependent_blocks(graph: ControlFlow) -> set[int]:
-    """Basic blocks, by index, that run as often as timing decides: in loops, behind branches."""
+    """Basic blocks, by index, whose executions depend on timing: in loops, after branches."""
     out = _chosen(graph)
     for head in sorted({head for block in graph.ordered for head in block.loops}):
         body = [block for block in graph.ordered if head in block.loops]
@@ -159,9 +158,9 @@ def schedule_dependent_blocks(graph: ControlFlow) -> set[int]:
 
 
 def schedule_dependent_places(graph: ControlFlow, evenly: AbstractSet[int]) -> set[int]:
-    """Accesses to global memory, by ``id``, at a place that a ticket decides.
+    """Accesses to global memory, by ``id``, at a place that depends on a ticket.
 
-    `evenly`: atomics, by ``id``, that every warp comes to with as many lanes.
+    `evenly`: atomics, by ``id``, that every warp runs with the same number of lanes.
     """
     made = makers(graph.ordered)
     alike = {
@@ -169,7 +168,7 @@ def schedule_dependent_places(graph: ControlFlow, evenly: AbstractSet[int]) -> s
         for _, instr in walk(graph.ordered)
         if instr.op == "atom" and id(instr) in evenly and _constant(instr.operands[-1], made)
     }
-    apart: dict[str | tuple[str, int], int] = {}  # what holds tickets: how far apart they lie
+    apart: dict[str | tuple[str, int], int] = {}  # registers with tickets: their distance
     changed = True
     while changed:
         changed = False
@@ -192,7 +191,7 @@ def schedule_dependent_places(graph: ControlFlow, evenly: AbstractSet[int]) -> s
 
 
 def _constant(operand: Operand, made: Mapping[str, Sequence[Instr]]) -> bool:
-    """Is it a literal or a parameter?"""
+    """Test for a literal or a parameter."""
     by = made.get(operand.name, ()) if isinstance(operand, Reg) else ()
     known = len(by) == 1 and (by[0].op == "mov" or by[0].parts[:2] == ("ld", "param"))
     return isinstance(operand, Imm) or (known and not isinstance(by[0].operands[1], Reg))
@@ -216,7 +215,7 @@ def _apart(instr: Instr, apart: dict[str | tuple[str, int], int]) -> int | None:
     if instr.op in ("mul", "mad", "shl"):
         first, second = instr.operands[1:3]
         factor = second.bits if isinstance(second, Imm) else 0
-        if instr.op == "shl":  # what is shifted by a ticket may lie anywhere
+        if instr.op == "shl":  # a value shifted by a ticket may be anywhere
             factor = 1 << factor if isinstance(second, Imm) and 0 <= factor < 64 else 0
         elif isinstance(first, Imm):
             factor = first.bits
@@ -238,7 +237,7 @@ def _variables(instr: Instr) -> list[tuple[str, int]]:
 
 
 def _chosen(graph: ControlFlow) -> set[int]:
-    """Blocks that run or not by what another warp did before."""
+    """Blocks whose execution depends on an earlier action of another warp."""
     barrier = any(block.kind == "barrier" for block in graph.ordered)
     told = made_of(graph.ordered, lambda instr: _meets(instr, barrier) and not _sums(instr))
     forks = [
@@ -250,7 +249,7 @@ def _chosen(graph: ControlFlow) -> set[int]:
     out = set[int]()
 
     def ways(passed: int, at: int) -> list[int]:
-        """Blocks that come next, but those that all pass and those that are in already."""
+        """The next blocks, except those that all pass and those already included."""
         goals = graph.blocks[at].targets
         return [goal for goal in goals if not holds(passed, goal) and goal not in out]
 
@@ -261,14 +260,14 @@ def _chosen(graph: ControlFlow) -> set[int]:
 
 
 def _sums(instr: Instr) -> bool:
-    """True for an atomic that counts, and so deals out tickets."""
+    """True for an atomic that counts, and so hands out tickets."""
     return instr.op == "atom" and not {"add", "inc", "dec"}.isdisjoint(instr.parts)
 
 
 def _meets(instr: Instr, barrier: bool) -> bool:
-    """Does the result depend on what other warps did before?
+    """Test whether the result depends on earlier actions of other warps.
 
-    What a block shares is read in a known state where its threads meet (in every turn of a loop).
+    Shared memory is in a known state where a block's threads meet (in every iteration of a loop).
     """
     if instr.op == "atom" or _is_clock(instr):
         return True
@@ -277,7 +276,7 @@ def _meets(instr: Instr, barrier: bool) -> bool:
 
 
 def _deciding(body: list[BasicBlock], head: int) -> Iterator[Instr]:
-    """Instructions of a loop on which it depends whether it goes on."""
+    """Instructions of a loop that decide whether it continues."""
     inside = {block.index: block for block in body}
     makers: dict[str, list[tuple[BasicBlock, Instr]]] = {}
     for block in body:
@@ -303,14 +302,14 @@ def _deciding(body: list[BasicBlock], head: int) -> Iterator[Instr]:
         yield instr
         for name in instr.reads:
             left += makers.get(name, ())
-        for fork, ways in parts:  # and what chooses whether it runs at all
+        for fork, ways in parts:  # and those that decide whether it runs at all
             on = [block.index in way for way in ways]
             if fork.last is not None and any(on) and not all(on):
                 left.append((fork, fork.last))
 
 
 def _within(inside: dict[int, BasicBlock], start: int, head: int) -> set[int]:
-    """Blocks of a loop that are reached from one of them in the same turn."""
+    """Blocks of a loop that are reached from one of them in the same iteration."""
 
     def own(goals: Iterable[int]) -> list[int]:
         return [goal for goal in goals if goal in inside and goal != head]

@@ -36,7 +36,7 @@ def writes_itself(run: Run) -> Run:
 
 
 def then(run: Run, act: Callable[[Mask], object]) -> Run:
-    """The same, and after it something for its lanes to do."""
+    """The same closure, followed by an action for its lanes."""
 
     def both(R: Registers, M: Mask) -> object:
         value = run(R, M)
@@ -47,10 +47,10 @@ def then(run: Run, act: Callable[[Mask], object]) -> Run:
 
 
 class CodeSite:
-    """One instruction's place in the program: its counters, over all lanes and batches.
+    """One instruction's place in the program, with its counters over all lanes and batches.
 
     `on`: lanes with a true guard; `taken`: warps that took a branch; `meets`: warps meeting in a
-    loop of ptxas's; `calls`: warps in a routine's rare path; `spins`: turns of an atomic.
+    loop by ptxas; `calls`: warps in a routine's rare path; `spins`: iterations of an atomic.
     """
 
     COUNTS = (
@@ -66,13 +66,13 @@ class CodeSite:
         self.reset()
 
     def reset(self) -> None:
-        """All counters to zero."""
+        """Set all counters to zero."""
         self.on = self.requests = self.shared_requests = self.sectors = self.ideal = 0
         self.tags = self.bytes = self.wavefronts = self.wideal = self.taken = 0
         self.divergent = self.meets = self.calls = self.spins = self.ways = 0
 
     def charge_spread(self, cost: tuple[int, ...]) -> None:
-        """Add what a request of global or local memory cost: a `GlobalCost`."""
+        """Add the cost of a request to global or local memory: a `GlobalCost`."""
         self.requests += cost[0]
         self.sectors += cost[1]
         self.ideal += cost[2]
@@ -80,7 +80,7 @@ class CodeSite:
         self.bytes += cost[4]
 
     def charge_shared(self, cost: tuple[int, ...]) -> None:
-        """Add what a request of shared memory cost: a `SharedCost`."""
+        """Add the cost of a request to shared memory: a `SharedCost`."""
         self.shared_requests += cost[0]
         self.wavefronts += cost[1]
         self.wideal += cost[2]
@@ -92,7 +92,7 @@ class CodeSite:
         return [getattr(self, name) for name in self.ALL]
 
     def counting(self, counts: list[int]) -> CodeSite:
-        """The same place with other counters, as `counts` gives them."""
+        """The same place with other counters, in the form of `counts`."""
         out = CodeSite(self.instr)
         out.space, out.store = self.space, self.store
         out.width, out.joined = self.width, self.joined
@@ -103,17 +103,17 @@ class CodeSite:
 
 
 class AccessWatcher(Protocol):
-    """Told of shared-memory accesses, to find races and uninitialized reads."""
+    """Receives shared-memory accesses, to find races and uninitialized reads."""
 
     def access(self, site: CodeSite, reach: Reach, kind: str) -> None:
         """An access of `site.width` bytes per lane.
 
-        Its kind is load, store, atomic or copy (``cp.async``); what threads have waited for of a
-        copy has landed. A plain store is one of which `settle` is told.
+        Its kind is load, store, atomic or copy (``cp.async``); after its threads' wait, a copy has
+        completed. `settle` is called for a plain store.
         """
 
     def settle(self, changed: Array, lost: Array) -> None:
-        """Record the lanes of a plain store that changed memory, and those whose value is lost."""
+        """Record the lanes of a plain store that changed memory, and those whose value was lost."""
 
     def barrier(self, mask: Mask) -> None:
         """All lanes of the mask have passed a barrier of their whole block."""
@@ -123,11 +123,11 @@ class AccessWatcher(Protocol):
 
 
 class ApartError(Exception):
-    """Lanes that an instruction runs with are not here: they have to come, or to end, first.
+    """Lanes that an instruction needs are not here: they must arrive or end first.
 
     Attributes:
-        instr: The instruction, which has done nothing yet.
-        wanted: The lanes that are missing, of the batch's shape.
+        instr: The instruction, which had no effect yet.
+        wanted: The missing lanes, in the batch's shape.
     """
 
     def __init__(self, instr: Instr, wanted: Bools) -> None:
@@ -141,8 +141,8 @@ class Limits:
 
     Attributes:
         instructions: Lock-step instructions of one batch.
-        seconds: The time limit that was asked for.
-        deadline: When that ends, by `time.monotonic`.
+        seconds: The requested time limit.
+        deadline: When that limit ends, by `time.monotonic`.
     """
 
     instructions: int = 4_000_000
@@ -164,7 +164,7 @@ class Runtime:
     ) -> None:
         """Begin a launch, without state of the one before it."""
         self.arena = arena
-        self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # where it ends
+        self.shared_limit = shared_bytes + RESERVED if shared_bytes else 0  # its deadline
         self.shared_bytes = -(-max(self.shared_limit, 1) // 16) * 16
         self.local_limit = local_bytes
         self.check = check  # watch shared memory for races and uninitialized reads
@@ -179,27 +179,27 @@ class Runtime:
         self.flights: Any = None  # `ops.copies.Flights` of the batch
         self.cluster: Any = None  # `ops.cluster.ClusterBarrier` of the batch
         self.sums: Any = None  # `ops.wgmma.Sums` of the batch
-        self.order: Any = None  # `faults.asynchrony.OrderWatcher`, where work is asynchronous
-        self.stores: Any = None  # `faults.stores.StoreWatcher`, where all is looked for
-        self.meetings: Any = None  # `faults.polled.Meetings`, where blocks wait for others
-        self.origins = origins  # `faults.origins.Origins`, where a wrong result is explained
-        self.finding: Fault | None = None  # raised at the end, unless worse comes first
+        self.order: Any = None  # `faults.asynchrony.OrderWatcher`, if work is asynchronous
+        self.stores: Any = None  # `faults.stores.StoreWatcher`, if all faults are sought
+        self.meetings: Any = None  # `faults.polled.Meetings`, if blocks wait for others
+        self.origins = origins  # `faults.origins.Origins`, to explain a wrong result
+        self.finding: Fault | None = None  # raised at the end, unless a worse one is first
         #: Faults of the kernel by kind and line of PTX; None: the first fault ends it.
         self.found: dict[tuple[Kind, int], Fault] | None = None
-        self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes went to their end
+        self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes ended
         self.warnings: set[str] = set()  # code that runs, but is likely a mistake
         self.fill = 0  # every byte of shared memory when a block starts
-        self.presumes = False  # does it stand in registers as well that nothing has written?
+        self.presumes = False  # is it in unwritten registers as well?
         #: Reads of unwritten shared memory: the first one, or (`found`) all.
         self.undefined: dict[int, Fault] = {}
-        self.doubts: set[str] = set()  # where a chip may give any value, and may well be meant so
-        #: Counts stores and atomics that left memory other than it was, while `probing`.
+        self.doubts: set[str] = set()  # where a chip may give any value, perhaps on purpose
+        #: Counts stores and atomics that changed memory, while `probing`.
         self.changes = 0
-        self.clock = 0  # what `%globaltimer` and `%clock` count: looks at them
-        self.said, self.probing = 0, False  # `said`: bytes that the kernel has printed
-        self.line: list[str] = []  # what it has printed of a line that has not ended
-        self.printed: list[tuple[int, str]] | None = None  # all, by block, where somebody takes it
-        #: Asked when nothing can go on: may somebody else write what is waited for?
+        self.clock = 0  # the readings of `%globaltimer` and `%clock` so far
+        self.said, self.probing = 0, False  # `said`: number of bytes that the kernel has printed
+        self.line: list[str] = []  # the printed part of a line that has not ended
+        self.printed: list[tuple[int, str]] | None = None  # all output, by block, if collected
+        #: Called when nothing can continue: may another writer still end the wait?
         self.host: Callable[[], bool] = bool
         self._views: dict[tuple[str, Any], Array] = {}
         self._memory: dict[str, Array] = {}
@@ -220,7 +220,7 @@ class Runtime:
             memory[:] = self.fill if space == "shared" else 0
 
     def suspend(self) -> dict[str, Any]:
-        """All that belongs to the batch; another one may start then."""
+        """Return the batch's whole state; another batch may start then."""
         held = dict(vars(self))
         self._views, self._memory = {}, {}
         if self.origins is not None:
@@ -228,7 +228,7 @@ class Runtime:
         return held
 
     def resume(self, held: dict[str, Any]) -> None:
-        """Go on with a batch that was suspended."""
+        """Resume a batch that was suspended."""
         changes = self.changes
         if self.origins is not None:
             self.origins.resume(held.pop("of origins"))
@@ -245,14 +245,14 @@ class Runtime:
 
 
 class Named(NamedTuple):
-    """A variable in shared memory, as a user names it; `width` 0: its type is not known."""
+    """A variable in shared memory, under its user's name; `width` 0: its type is unknown."""
 
     name: str
     start: int
     size: int
     width: int = 0
     shape: tuple[int, ...] = (0,)
-    dynamic: bool = False  # its size is the launch's
+    dynamic: bool = False  # the launch gives its size
 
     def at(self, address: int) -> str:
         """``tile[1][3]``: the element at an address, which may be outside."""
@@ -278,7 +278,7 @@ class Placement:
 
 
 class Bound(NamedTuple):
-    """A texture of a launch: over which array, and where that begins in global memory."""
+    """A texture of a launch: its array, and the array's start in global memory."""
 
     texture: Texture
     name: str
@@ -287,14 +287,14 @@ class Bound(NamedTuple):
 
 #: Largest size in bytes of a variable that is not an array: a number, an mbarrier.
 _WORD = 8
-#: Opcodes whose results are not addresses of shared memory known before the kernel runs.
+#: Opcodes whose results are not shared-memory addresses known before the kernel runs.
 _UNTRACED = frozenset(("ld", "ldu", "atom", "shfl", "setp", "tex"))
 
 
 class Context:
     """Register slots and helpers for the builders of closures.
 
-    `widths`: ``id(instruction)`` -> bytes of a thread that its load or store moves.
+    `widths`: ``id(instruction)`` -> bytes per thread that its load or store moves.
     """
 
     def __init__(
@@ -318,7 +318,7 @@ class Context:
         self.slots: dict[str | int | tuple[int, int, int, bool], int] = {}
         self.constants: dict[int, int] = {}  # slot -> bits
         self.specials: dict[int, str] = {}  # slot -> special register
-        #: Registers that some instruction reads.
+        #: Registers that an instruction reads.
         self.read = {name for _, instr in walk(graph.blocks) for name in instr.reads}
         self.makers = makers(graph.blocks)
         #: Registers that may differ between the lanes of a warp.
@@ -334,13 +334,13 @@ class Context:
         return self.module.where(instr.loc)
 
     def fault(self, instr: Instr, kind: Kind, what: str, hint: str) -> Fault:
-        """The error for what an instruction does wrong."""
+        """The error for an instruction's fault."""
         file, line = instr.loc.home
         place = (self.module.files.get(file, ""), line) if line else None
         return Fault(f"{self.where(instr)}: {what}", hint, kind, place, instr.ptx_line)
 
     def told(self, instr: Instr, kind: Kind) -> bool:
-        """True if `tell` has this fault, or any fault if the first one ends the kernel."""
+        """True if `tell` has recorded this fault, or any fault if the first one ends the kernel."""
         rt = self.rt
         return rt.finding is not None if rt.found is None else (kind, instr.ptx_line) in rt.found
 
@@ -360,7 +360,7 @@ class Context:
             self.rt.found[kind, fault.line] = fault
 
     def unsupported(self, instr: Instr, what: str = "") -> Unsupported:
-        """The error for an instruction that the emulator does not know."""
+        """The error for an instruction that the emulator does not support."""
         return Unsupported(
             f"{self.where(instr)}: kernel {self.kernel}: the emulator does not support "
             f"`{instr.text}`{f' ({what})' if what else ''}",
@@ -441,9 +441,9 @@ class Context:
         return found
 
     def home(self, operand: Operand) -> Named | None:
-        """The array of shared memory that an address is derived from.
+        """The shared-memory array from which an address is derived.
 
-        None where that cannot be told: there are several, or it comes from memory.
+        None if it is unknown: there are several, or the address comes from memory.
         """
         if not isinstance(operand, Addr) or operand.base is None:
             return None
@@ -470,7 +470,7 @@ class Context:
         return places[0] if len(places) == 1 else None
 
     def variable_at(self, space: str, address: int) -> str:
-        """``As[0][3]``: an address by the variable nearest below it."""
+        """``As[0][3]``: an address in terms of the nearest variable below it."""
         known = self.placement.variables if space == "shared" else ()
         best = max((v for v in known if v.start <= address), key=lambda v: v.start, default=None)
         if best is None:
@@ -496,7 +496,7 @@ def put(R: Registers, M: Mask, slot: int, value: Value, size: int) -> None:
 
 
 def writes_both(ctx: Context, target: Operand, both: Run, size: int) -> Run:
-    """A closure for ``d|p``, or d alone, from one that gives both; d has `size` bytes."""
+    """A closure for ``d|p``, or only d, from one that returns both; d has `size` bytes."""
     pair = target if isinstance(target, Pair) else Pair(target, Reg("_"))
     d, p = ctx.target(pair.first), ctx.target(pair.second)
 

@@ -1,4 +1,4 @@
-"""Masks of lanes over a batch, and the batch's own shape."""
+"""Masks of a batch's lanes, and the batch's shape."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Geometry(NamedTuple):
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     def by_cluster(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """All blocks of the clusters that these blocks are of: cluster by cluster, by rank."""
+        """All blocks of these blocks' clusters: cluster by cluster, by rank."""
         if self.blocks_of_cluster == 1:
             return blocks
         clusters = [extent // by for extent, by in zip(self.grid, self.cluster, strict=True)]
@@ -55,10 +55,10 @@ class Geometry(NamedTuple):
 
 
 class Mask:
-    """A set of lanes of a batch. `arr` is None where it is every lane.
+    """A set of lanes of a batch. `arr` is None if it contains every lane.
 
-    `count` and `warps` say how many lanes it has and in how many warps. `partial` is
-    set by the scheduler: lanes outside of the mask are alive, so their registers matter.
+    `count` and `warps` are its numbers of lanes and of warps. The scheduler sets `partial`: lanes
+    outside the mask are alive, so their registers matter.
     """
 
     __slots__ = ("arr", "count", "cuts", "partial", "warps")
@@ -86,7 +86,7 @@ class Lanes:
         self.T = self.W * WARP
         self.shape = (self.B, self.T)
         self._known: dict[bytes, Mask] = {}
-        self.patterns: dict[Any, Any] = {}  # of addresses, by their content (`spaces.pattern_of`)
+        self.patterns: dict[Any, Any] = {}  # by their content (`spaces.pattern_of`)
         self.all = Mask(None, self.B * self.T, self.B * self.W)
         self.empty = Mask(np.zeros(self.shape, np.bool_), 0, 0)
         if geometry.threads == self.T:
@@ -139,7 +139,7 @@ class Lanes:
         return self.mask(~part.arr if mask.arr is None else mask.arr & ~part.arr)
 
     def alike(self, mask: Mask, one: Value, two: Value) -> list[tuple[int, int, Mask]]:
-        """The lanes of `mask` by what two registers of 4 bytes hold in them."""
+        """The lanes of `mask`, grouped by the values of two 4-byte registers."""
         if type(one) is int and type(two) is int:
             return [(one, two, mask)]
         first, second = (np.broadcast_to(unsigned(each, 4), self.shape) for each in (one, two))
@@ -158,7 +158,7 @@ class Lanes:
         return np.ones(self.shape, np.bool_) if mask.arr is None else mask.arr
 
     def holds(self, mask: Mask, condition: Array) -> bool:
-        """Is it true in every lane of a mask?"""
+        """Test whether a predicate is true in every lane of a mask."""
         return bool((condition if mask.arr is None else condition | ~mask.arr).all())
 
     # --- special registers
@@ -174,7 +174,7 @@ class Lanes:
         return int(linear.item()) if linear.size == 1 else Affine(Base(linear), 0)
 
     def special(self, name: str) -> Value | None:
-        """The value of a special register, without its ``%``; None where unknown."""
+        """The value of a special register, named without ``%``; None if unknown."""
         geometry = self.geometry
         thread = np.arange(self.T)[None, :]
         head, _, axis = name.partition(".")

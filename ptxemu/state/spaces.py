@@ -1,8 +1,8 @@
 """Memory by address: arrays in global memory, each block's shared, each thread's local.
 
-Global memory is one arena with a gap after every array, as wide as its neighbours are large, so
-an access is one gather whatever it points to, and one that misses its array is found. Shared and
-local memory have windows of their own in the generic address space, as on the chip.
+Global memory is one arena with a gap after every array, as wide as its neighbours are large. So an
+access is one gather for any address, and one that misses its array is found. Shared and local
+memory have their own windows in the generic address space, as on the chip.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ptxemu.state.values import F32, F64, SIGNED, UNSIGNED, Array, Base
 SHARED_WINDOW = 0x7E00_0000_0000
 LOCAL_WINDOW = 0x7D00_0000_0000
 WINDOW = 1 << 32
-#: A block's shared memory begins with what the system keeps for itself: variables come behind.
+#: A block's shared memory begins with the part that the system reserves; variables follow it.
 RESERVED = 1024
 #: Alignment of arrays, in bytes.
 ALIGN = 256
-#: Pieces of the heap are multiples of it.
+#: Sizes of pieces of the heap are multiples of it.
 _PIECE = 16
 #: The most released arrays whose names are remembered.
 _REMEMBERED = 1024
-#: ``MAP_NORESERVE`` of Linux: only pages that are touched count.
+#: ``MAP_NORESERVE`` of Linux: only touched pages count.
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 #: dtype of one element of a typed access.
@@ -65,7 +65,7 @@ class Allocation:
     name: str
     start: int
     size: int
-    width: int = 0  # bytes of an element; 0: not known
+    width: int = 0  # bytes of an element; 0: unknown
 
     def at(self, address: int) -> str:
         """``x[3]``: the element at an address, which may be outside."""
@@ -73,11 +73,11 @@ class Allocation:
 
     @property
     def end(self) -> int:
-        """The address behind its last byte."""
+        """The address after its last byte."""
         return self.start + self.size
 
     def holds(self, address: int) -> bool:
-        """Does an address lie in it?"""
+        """Test whether an address is in it."""
         return self.start <= address < self.end
 
     @property
@@ -88,10 +88,10 @@ class Allocation:
 
 
 def element(name: str, offset: int, width: int, shape: Sequence[int] = (0,)) -> str:
-    """``tile[1][3]``: the element so many bytes after the start of an array, or before it.
+    """``tile[1][3]``: the element at a byte offset from the start of an array, or before it.
 
-    `width`: bytes of an element; 0: not known. The first extent of `shape` does not matter; without
-    any it is one value.
+    `width`: bytes of an element; 0: unknown. The first extent of `shape` does not matter; without
+    extents it is one value.
     """
     if not width:
         return f"{name} {'+' if offset >= 0 else '-'} {abs(offset)} bytes"
@@ -112,17 +112,17 @@ class AddressMap:
         self.allocations: list[Allocation] = []
         self._starts: list[int] = []
         self._released: deque[Allocation] = deque(maxlen=_REMEMBERED)
-        self._bounds: dict[str, NDArray[np.int64]] = {}  # as arrays, until an array comes or goes
+        self._bounds: dict[str, NDArray[np.int64]] = {}  # as arrays, until one is added or freed
 
     def allocate(self, name: str, start: int, size: int, width: int = 0) -> None:
-        """An array begins to exist; `width`: bytes of an element, 0: not known."""
+        """Add an array; `width`: bytes of an element, 0: unknown."""
         at = bisect.bisect_right(self._starts, start)
         self._starts.insert(at, start)
         self.allocations.insert(at, Allocation(name, start, size, width))
         self._bounds.clear()
 
     def release(self, start: int) -> None:
-        """The array that starts at an address is gone; accesses there are faults from now on."""
+        """Remove the array that starts at an address; accesses there are faults from now on."""
         at = bisect.bisect_left(self._starts, start)
         if at < len(self._starts) and self._starts[at] == start:
             del self._starts[at]
@@ -130,7 +130,7 @@ class AddressMap:
             self._bounds.clear()
 
     def freed(self, address: int) -> Allocation | None:
-        """The array that an address belonged to before it was released."""
+        """The released array to which an address belonged."""
         return next((each for each in reversed(self._released) if each.holds(address)), None)
 
     def allocation_of(self, address: int) -> Allocation | None:
@@ -145,7 +145,7 @@ class AddressMap:
         return array.at(address) if array else hex(address)
 
     def holds(self, low: int, high: int) -> bool:
-        """Do both bytes lie in one array?"""
+        """Test whether both bytes are in one array."""
         allocation = self.allocation_of(low)
         return allocation is not None and high < allocation.end
 
@@ -157,7 +157,7 @@ class AddressMap:
         return min(gaps, key=lambda each: each[1], default=None)
 
     def inside(self, addresses: NDArray[np.int64], width: int) -> NDArray[np.bool_]:
-        """Per address: does [address, address + width) lie in one array?"""
+        """Per address: is [address, address + width) in one array?"""
         if not self._bounds:
             ends = [each.end for each in self.allocations]
             self._bounds.update(starts=np.array(self._starts), ends=np.array(ends))
@@ -168,20 +168,20 @@ class AddressMap:
 
 
 class Heap:
-    """The memory that kernels' ``malloc`` deals out.
+    """The memory that kernels' ``malloc`` hands out.
 
     Attributes:
-        start: Its address; 0: nobody has asked for memory yet.
-        size: In bytes; as CUDA has it (``cudaLimitMallocHeapSize``) where nothing else is said.
-        reserve: Gives it that address, for so many bytes, so aligned.
+        start: Its address; 0: no memory was requested yet.
+        size: In bytes; by default CUDA's (``cudaLimitMallocHeapSize``).
+        reserve: Returns an address for it, given its bytes and alignment.
     """
 
     def __init__(self) -> None:
         self.start, self.size = 0, 8 << 20
         self.reserve: Callable[[int, int], int]
         self._used = 0
-        self._sizes: dict[int, int] = {}  # of pieces that are in use, by their addresses
-        self._spare: dict[int, list[int]] = {}  # pieces that are not, by their sizes
+        self._sizes: dict[int, int] = {}  # sizes of used pieces, by their addresses
+        self._spare: dict[int, list[int]] = {}  # free pieces, by their sizes
 
     def take(self, size: int) -> int:
         """Allocate a piece, and return its address; 0 if it does not fit."""
@@ -215,9 +215,9 @@ class GlobalMemory(AddressMap):
     """Global memory, shared with the worker processes.
 
     Args:
-        data: Its bytes; only pages that are touched need to exist.
-        base: The address that kernels know the first of them by.
-        written: One byte for each of `data`: 1 where it holds something. None: not followed.
+        data: Its bytes; only touched pages need to exist.
+        base: The address of the first byte for kernels.
+        written: One byte for each of `data`: 1 if it was written. None: not tracked.
     """
 
     def __init__(
@@ -231,13 +231,13 @@ class GlobalMemory(AddressMap):
         self._address: dict[str, int] = {}
         self._views: dict[Any, Array] = {}
         self.heap = Heap()
-        #: Kernels that are compiled for it, where many launches come; None: they are not kept.
+        #: Kernels compiled for it, for many launches; None: they are not kept.
         self.compiled: dict[Any, Any] | None = None
 
     def put(self, name: str, start: int, content: Array, width: int = 0, size: int = 0) -> None:
-        """An array begins to exist where zeros are, with a name and this content.
+        """Add an array in zeroed memory, with a name and this content.
 
-        `size`: its bytes, where they are more than the content's, which are its first ones then.
+        `size`: its bytes, if it is larger than the content, which is then its first part.
         """
         flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
         shape = (size,) if size else content.shape
@@ -248,7 +248,7 @@ class GlobalMemory(AddressMap):
         self.mark(start, size, written=True)
 
     def mark(self, start: int, size: int, *, written: bool) -> None:
-        """Note whether the bytes from an address on hold something."""
+        """Note whether the bytes from an address were written."""
         if self.written is not None:
             self.written[start - self.base : start - self.base + size] = written
 
@@ -302,16 +302,16 @@ def _viewed(data: NDArray[np.uint8], dtype: np.dtype[Any]) -> Array:
     return data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
-#: Elements of a pattern that is looked for by its content, and of all that are kept.
+#: The most elements of a pattern that is looked up by its content, and of all kept ones.
 _SMALL, _KEPT = 2048, 65_536
 
 
 class Pattern(NamedTuple):
-    """A base's lanes relative to the least of them.
+    """A base's lanes relative to the lowest of them.
 
-    `rel` are bytes, `cells` elements; both of a shape that broadcasts to the batch.
-    `cells` is None where lanes differ by parts of an element. `memo` is what was derived from
-    these alone: small patterns of one content share it; None: their bases keep it.
+    `rel` are bytes, `cells` elements; the shape of both broadcasts to the batch. `cells` is None if
+    lanes differ by parts of an element. `memo` has results derived from these alone: small patterns
+    with equal content share it; None: their bases keep it.
     """
 
     low: int
@@ -322,7 +322,7 @@ class Pattern(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """The addresses of one access: a base's pattern, moved so that its least is `low`."""
+    """The addresses of one access: a base's pattern, shifted so that its lowest is `low`."""
 
     base: Base
     pattern: Pattern
@@ -343,12 +343,12 @@ class Reach(NamedTuple):
         return value
 
     def back(self, shift: int) -> Reach:
-        """The same, so many bytes before."""
+        """The same addresses, so many bytes lower."""
         return self._replace(low=self.low - shift, high=self.high - shift)
 
 
 def same_rows(base: Base) -> bool:
-    """Is a base the same in all blocks? Remembered with it."""
+    """Test whether a base is the same in all blocks; cached with it."""
     if len(base.arr) == 1:
         return True
     found = base.memo.get("same rows")
@@ -358,7 +358,7 @@ def same_rows(base: Base) -> bool:
 
 
 def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
-    """`Pattern` of a base under a mask in elements of `width` bytes, remembered with the base."""
+    """`Pattern` of a base under a mask in elements of `width` bytes, cached with the base."""
     key = ("pattern", width, mask)
     found = base.memo.get(key)
     if found is not None:
@@ -386,7 +386,7 @@ def pattern_of(base: Base, width: int, mask: Mask, lanes: Lanes) -> Pattern:
 
 
 def flat_index(reach: Reach, width: int, lanes: Lanes, stride: int, each: str) -> Array:
-    """Element indices into memory that every block (or thread) has for itself; remembered.
+    """Element indices into memory private to every block (or thread); cached.
 
     `stride` is in elements of `width` bytes; `each` is ``block`` or ``thread``.
     """

@@ -34,8 +34,8 @@ MASK = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFF_FFFF, 8: 0xFFFF_FFFF_FFFF_FFFF}
 F64 = np.dtype(np.float64)
 F32 = np.dtype(np.float32)
 
-#: The most derived values, and the most bytes of arrays, that a base remembers; at
-#: either it forgets them all.
+#: The most derived values, and the most bytes of arrays, that a base caches; at either limit it
+#: drops them all.
 _MEMO = 256
 _MEMO_BYTES = 4 << 20
 
@@ -44,8 +44,8 @@ class Base:
     """An integer array (uint32 or uint64) with all that was ever derived from it.
 
     `low` and `high` bound it as signed numbers. `memo` maps an operation to its
-    result; what stands in it must follow from the array alone, or from objects whose
-    identity is part of the key and which the entry keeps alive.
+    result; a result must follow from the array alone, or from objects whose identity is part of the
+    key and which the entry keeps alive.
     """
 
     __slots__ = ("_bounds", "_held", "arr", "memo")
@@ -67,7 +67,7 @@ class Base:
     def remember(self, key: Any, value: Any) -> Any:
         """Keep a derived value."""
         if isinstance(value, Base):
-            # With what will be derived from it in turn.
+            # Including values derived from it in turn.
             self._held += 3 * value.arr.nbytes
         elif not isinstance(value, tuple) or not isinstance(value[0], int):
             self._held += 2 * self.arr.nbytes
@@ -183,14 +183,14 @@ Binary = Callable[[Array, Array], Array]
 
 
 def boxed(result: Array) -> Value:
-    """An integer result as a register value: one lane's worth becomes an int."""
+    """An integer result as a register value: a single element becomes an int."""
     if result.size == 1:
         return int(result.view(UNSIGNED[result.itemsize]).item())
     return Affine(Base(result.view(UNSIGNED[result.itemsize])), 0)
 
 
 def flags(result: Array) -> Value:
-    """A predicate result: uniform where it has one element."""
+    """A predicate result: uniform if it has one element."""
     return int(result.item()) if result.size == 1 else result
 
 
@@ -338,7 +338,7 @@ COMPARISONS = frozenset(_COMPARE)
 
 
 def compare(how: str, x: Value, y: Value, size: int, is_signed: bool) -> Value:
-    """A comparison of integers, decided from bounds where they suffice."""
+    """A comparison of integers, decided from bounds if they suffice."""
     if type(x) is Affine and type(y) is int and how not in ("eq", "ne"):
         off = _fits(x, size, is_signed)
         goal = to_signed(y, size) if is_signed else y

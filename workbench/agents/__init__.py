@@ -1,6 +1,6 @@
-"""The project for programs that optimize kernels: tools and resources, over one connection.
+"""Serve the project to programs that optimize kernels: tools and resources, on one connection.
 
-A tool runs a command of `workbench` as a process of its own, and gives its JSON document in pages
-of a stated size; it decides nothing that a command does not. `fence` holds what a client may name
-and what it may have run or written, `server` speaks the protocol.
+A tool runs a command of `workbench` in a separate process, and returns its JSON document in pages
+of a stated size; every decision is the command's. `fence` limits the names that a client may use
+and the actions that it may request; `server` implements the protocol.
 """

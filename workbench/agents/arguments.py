@@ -1,4 +1,4 @@
-"""Arguments of each tool, as records: fields are checked by type, and described to a client."""
+"""Arguments of each tool, as records: their fields are type-checked, and described to clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-#: Bytes of an answer: at least, where nothing is said, at most.
+#: Bytes of an answer: the minimum, the default, the maximum.
 LEAST_BYTES, BYTES, MOST_BYTES = 2_000, 12_000, 60_000
 
 Name = Annotated[str, Meta(max_length=500)]
@@ -38,7 +38,7 @@ _Select = Annotated[
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of every tool: which part of its answer, and how much of that."""
+    """Arguments of every tool: which part of its answer to return, and how much of it."""
 
     select: _Select = ""
     offset: Annotated[int, Meta(ge=0, le=2**40, description="entries of select to skip")] = 0
@@ -48,7 +48,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ListArguments(Arguments, frozen=True, kw_only=True):
-    """Of `list`."""
+    """Arguments of `list`."""
 
     study: _Study = ""
     problem: _Problem = ""
@@ -65,19 +65,19 @@ class ChoiceArguments(Arguments, frozen=True, kw_only=True):
 
 
 class TargetArguments(ChoiceArguments, frozen=True, kw_only=True):
-    """Of `hot_lines` and `headroom`."""
+    """Arguments of `hot_lines` and `headroom`."""
 
     target: _Target
 
 
 class ShowArguments(TargetArguments, frozen=True, kw_only=True):
-    """Of `show`."""
+    """Arguments of `show`."""
 
     memory: Annotated[bool, Meta(description="only what moved between levels of memory")] = False
 
 
 class StepArguments(ChoiceArguments, frozen=True, kw_only=True):
-    """Of `strip`."""
+    """Arguments of `strip`."""
 
     old: _Target
     new: _Target
@@ -87,14 +87,14 @@ class StepArguments(ChoiceArguments, frozen=True, kw_only=True):
 
 
 class DiffArguments(StepArguments, frozen=True, kw_only=True):
-    """Of `diff`."""
+    """Arguments of `diff`."""
 
     memory: Annotated[bool, Meta(description="only what moved between levels of memory")] = False
     sass: Annotated[bool, Meta(description="the machine code of every hunk as well")] = False
 
 
 class CheckArguments(ChoiceArguments, frozen=True, kw_only=True):
-    """Of `check`."""
+    """Arguments of `check`."""
 
     versions: Annotated[
         list[Name],
@@ -107,7 +107,7 @@ class CheckArguments(ChoiceArguments, frozen=True, kw_only=True):
 
 
 class RunArguments(Arguments, frozen=True, kw_only=True):
-    """Of `time`."""
+    """Arguments of `time`."""
 
     versions: _Versions
     study: _Study = ""
@@ -121,19 +121,19 @@ class RunArguments(Arguments, frozen=True, kw_only=True):
 
 
 class VerifyArguments(RunArguments, frozen=True, kw_only=True):
-    """Of `verify`."""
+    """Arguments of `verify`."""
 
     engine: Literal["auto", "gpu", "emulator"] = "auto"
 
 
 class ProfileArguments(RunArguments, frozen=True, kw_only=True):
-    """Of `profile`."""
+    """Arguments of `profile`."""
 
     engine: Literal["auto", "ncu", "emulator"] = "auto"
 
 
 class SourceArguments(Arguments, frozen=True, kw_only=True):
-    """Of `source`."""
+    """Arguments of `source`."""
 
     version: Name
     study: _Study = ""
@@ -148,7 +148,7 @@ class SourceArguments(Arguments, frozen=True, kw_only=True):
 
 
 class NewArguments(Arguments, frozen=True, kw_only=True):
-    """Of `new_version`."""
+    """Arguments of `new_version`."""
 
     version: Annotated[str, Meta(max_length=100, description="v5 or v5_some_name")]
     parent: Annotated[str, Meta(max_length=500, description="default: the last version")] = ""
@@ -165,7 +165,7 @@ class NewArguments(Arguments, frozen=True, kw_only=True):
 
 
 class EditArguments(Arguments, frozen=True, kw_only=True):
-    """Of `edit_version`."""
+    """Arguments of `edit_version`."""
 
     version: Name
     study: _Study = ""
@@ -173,7 +173,7 @@ class EditArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ExplainArguments(Arguments, frozen=True, kw_only=True):
-    """Of `explain`."""
+    """Arguments of `explain`."""
 
     words: Annotated[
         list[Name],

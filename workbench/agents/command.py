@@ -1,4 +1,4 @@
-"""``workbench serve mcp``: the project for programs, over standard input and output."""
+"""``workbench serve mcp``: serve the project to programs on standard input and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of a client: it names nothing outside the project, and does what was allowed."""
+"""Limits of a client: it names nothing outside the project, and does only permitted actions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from workbench.project import PRIVATE, Project
 #: The longest name, title or pointer.
 LONGEST = 500
 _REPORTS = (".ncu-rep", ".ncu-rep.zst")
-#: ``verify``, ``time`` and ``profile`` run a version's code, ``write`` starts versions of CUDA C++,
-#: ``python`` lets these be Python, which is a program like any other, and ``files`` lets versions
+#: ``verify``, ``time`` and ``profile`` run a version's code, ``write`` starts versions in CUDA C++,
+#: ``python`` permits versions in Python, which can run anything, and ``files`` lets versions
 #: include any file that the user may read.
 Permit = Literal["verify", "profile", "time", "write", "python", "files"]
 PERMITS: tuple[Permit, ...] = get_args(Permit)
@@ -43,7 +43,7 @@ def read_permits(given: Iterable[str]) -> frozenset[Permit]:
 
 
 def need(permits: frozenset[Permit], permit: Permit | None, tool: str) -> None:
-    """Refuse a tool that was not allowed."""
+    """Refuse a tool that is not permitted."""
     if permit is None or permit in permits:
         return
     allowed = ",".join(each for each in PERMITS if each in permits or each == permit)
@@ -71,7 +71,7 @@ def plain(text: str, what: str) -> str:
 
 
 class Fence:
-    """The borders of a project: a client reads and writes nothing outside of its folder."""
+    """The limits of a project: a client reads and writes nothing outside its folder."""
 
     def __init__(self, project: Project) -> None:
         self.root = project.root
@@ -81,8 +81,8 @@ class Fence:
         """A version, a capture, or a report below the project, as a command takes it.
 
         Raises:
-            UsageError: a path that leads out, or no target at all.
-            DataError: a link, or no file, on the way to a report.
+            UsageError: a path that leads out, or not a target.
+            DataError: a link on the way to a report, or not a file.
         """
         plain(text, what)
         if not text or text.startswith("@"):
@@ -110,14 +110,14 @@ class Fence:
         return text
 
     def hold(self) -> None:
-        """Make sure that no link in what is read of the project leads out of it.
+        """Make sure that no link in the readable parts of the project leads out of it.
 
         Raises DataError: one does.
         """
         for top in self._folders:
             for path in _links(str(top)):
                 found, root = Path(path).resolve(), self.root.resolve()
-                # A name with a dot is not for everybody either: .git, .env.
+                # A name that begins with a dot is private too: .git, .env.
                 if not found.is_relative_to(root) or "/." in f"/{found.relative_to(root)}":
                     shown = Path(path).relative_to(self.root).as_posix()
                     raise DataError(
@@ -127,7 +127,7 @@ class Fence:
 
 
 def _links(top: str) -> Iterator[str]:
-    """Paths of all links at and below a folder; none is followed."""
+    """Paths of all links at and below a folder, without following any."""
     if Path(top).is_symlink():
         yield top
         return

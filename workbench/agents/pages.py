@@ -1,7 +1,7 @@
-"""A document in pages: parts of it by JSON pointer, and as much of each as a number of bytes holds.
+"""A document in pages: parts of it by JSON pointer, each cut to a number of bytes.
 
-What is left out is always said, with the pointer and the offset that ask for it. Pointers are
-those of RFC 6901 (``/launches/0/lines``); ``*`` stands for every entry.
+Every omission is reported, with the pointer and the offset that request it. Pointers follow RFC
+6901 (``/launches/0/lines``); ``*`` stands for every entry.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from workbench.errors import UsageError, did_you_mean
 from workbench.model import Record
 from workbench.views.shapes import compact
 
-#: The protocol's own words around an answer: its id, its type, and the like.
+#: Bytes of the protocol's envelope around an answer: its id, its type, and the like.
 FRAME = 400
 #: An object with more keys is a table of named things, and may be shown in part.
 _RECORD = 40
-#: Of each try of a smaller share to the one before, what an entry of a list has of the list's
-#: share, and the smallest share (a text is never cut shorter than that).
+#: The factor from one share to the next smaller one to try, the divisor from a list's share to its
+#: entries', and the smallest share (a text is never cut shorter than that).
 _STEP, _INNER, _LEAST = 0.7, 4, 200
 _MOST_POINTERS = 20
 
 
 class More(Record, frozen=True, omit_defaults=False):
-    """A part that an answer leaves out: `shown` of `of` entries (or characters) of `select`.
+    """A part that an answer omits: it has `shown` of the `of` entries (or characters) of `select`.
 
-    `offset` asks for the rest of it; None where `select` means several places.
+    `offset` requests the rest of it; None if `select` matches several places.
     """
 
     select: str
@@ -38,7 +38,7 @@ class More(Record, frozen=True, omit_defaults=False):
 
 
 class Fitted(Record, frozen=True):
-    """As much of a value as fits, and what is left out."""
+    """As much of a value as fits, and the omitted parts."""
 
     value: Any
     more: tuple[More, ...] = ()
@@ -53,7 +53,7 @@ def wire_size(value: object) -> int:
 
 
 def picked(document: Any, select: str | Sequence[str]) -> Any:
-    """The part that a pointer names; of several pointers, an object with a part for each.
+    """The part that a pointer names; for several pointers, an object with a part for each.
 
     Raises UsageError: the part is unknown; the hint names the nearest key.
     """
@@ -95,7 +95,7 @@ def _at(value: Any, tokens: list[str], pointer: str) -> Any:
 
 
 def _each(values: list[Any], tokens: list[str], pointer: str) -> list[Any]:
-    """The part of every entry; null of one that lacks it, unless all do."""
+    """The part of every entry; null for one that lacks it, unless all do."""
     out: list[Any] = []
     lacking: list[UsageError] = []
     for value in values:
@@ -117,10 +117,10 @@ def _escaped(key: str) -> str:
 
 
 def fitted(value: Any, select: str, offset: int, fits: Callable[[Fitted], bool]) -> Fitted:
-    """Fit as much of `value` as possible: whole, else its first entries whole, else parts of them.
+    """Fit as much of `value` as possible: all of it, else its first entries, else parts of them.
 
     `select` is the pointer that it was picked by. `offset` entries (of a text: characters) are
-    skipped. `fits` decides whether a page is small enough. Raises UsageError: `offset` lies behind
+    skipped. `fits` decides whether a page is small enough. Raises UsageError: `offset` is beyond
     the end.
     """
     length = len(value) if isinstance(value, list | dict | str) else 1
@@ -138,7 +138,7 @@ def fitted(value: Any, select: str, offset: int, fits: Callable[[Fitted], bool])
 
 
 def _leading(value: Any, base: str, offset: int, fits: Callable[[Fitted], bool]) -> Fitted:
-    """The first entries behind `offset`, as many as fit whole; of one that does not, a part."""
+    """The first entries from `offset` that fit whole; if the first does not, a part of it."""
     length = len(value)
 
     def first(count: int) -> Fitted:
@@ -170,7 +170,7 @@ def _leading(value: Any, base: str, offset: int, fits: Callable[[Fitted], bool])
 
 
 def _thinned(value: Any, base: str, fits: Callable[[Fitted], bool]) -> Fitted:
-    """The value with long lists, tables and texts in it cut short, as little as will do."""
+    """The value with its long lists, tables and texts cut, as little as possible."""
     whole = Fitted(value=value)
     if fits(whole):
         return whole
@@ -182,7 +182,7 @@ def _thinned(value: Any, base: str, fits: Callable[[Fitted], bool]) -> Fitted:
         page = Fitted(value=thin, more=knife.more)
         if fits(page):
             return page
-    # Nothing of it fits: its keys at least can be asked for one by one.
+    # No part of it fits: its keys at least can be requested one by one.
     keys = list(value)[:_RECORD] if isinstance(value, dict) else []
     parts = [More(select=f"{base}/{_escaped(key)}", shown=0, of=1, offset=None) for key in keys]
     parts = parts or list(page.more)
@@ -199,9 +199,9 @@ class _Cut(NamedTuple):
 
 
 class _Knife:
-    """Cuts a value so that every list, table and text in it has its share of bytes at most.
+    """Cuts a value so that each list, table and text in it takes at most its share of bytes.
 
-    An element's share is a part of its list's: short lists stay whole, long ones give most.
+    An element's share is a fraction of its list's: short lists stay whole, long ones lose most.
     """
 
     def __init__(self, share: int) -> None:
@@ -252,7 +252,7 @@ class _Knife:
             part = self.cut(each, f"{path}/{_escaped(key)}", f"{kind}/*", share // _INNER)
             left -= wire_size(part) + len(key)
             if left < 0:
-                del self._cuts[before:]  # of hidden parts
+                del self._cuts[before:]  # the cuts within hidden parts
                 self._note(kind, path, len(kept), len(entries))
                 break
             kept.append((key, part))

@@ -1,7 +1,7 @@
-"""The server: the official SDK's protocol over standard input and output, and nothing of its own.
+"""The server: the official SDK's protocol on standard input and output, without extensions.
 
-A call is checked, run, and answered in at most the bytes that it asked for; whatever goes wrong is
-an answer too, with the exit code and the hint that the command line gives.
+A call is checked, run, and answered in at most the requested bytes. An error is an answer too, with
+the exit code and the hint that the command line gives.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LISTED = ("id", "title", "unit", "better")
 
 
 class Readable(NamedTuple):
-    """One thing to read; `uri` may hold a ``{name}``."""
+    """One readable resource; `uri` may contain a ``{name}``."""
 
     uri: str
     name: str
@@ -83,7 +83,7 @@ TEMPLATES = (
 def meaning(word: str) -> Json:
     """Explain a counter, by its id or one of ncu's names.
 
-    Raises UsageError: unknown; the hint names the nearest.
+    Raises UsageError: unknown; the hint names the nearest ones.
     """
     known = catalog()
     counter = next(
@@ -128,26 +128,26 @@ def read_resource(uri: str) -> tuple[str, str]:
     raise UsageError(f"there is no resource {uri[:200]!r}", did_you_mean(uri, known, "resources"))
 
 
-# --- a command as a process, whose end is always ours: also where a client cancels it ---
+# --- a command as a process, which we always end, even if a client cancels it ---
 
-#: Called with the seconds since the start and the last line that a command said.
+#: Called with the seconds since the start and the command's last line of output.
 Say = Callable[[float, str], Awaitable[None]]
 #: Lines of standard error that an answer repeats, and characters of each.
 _LINES, _WIDTH = 20, 300
-#: No document of a command comes near this.
+#: Far above the size of any command's document.
 _MOST_BYTES = 256 << 20
-#: Seconds between two signs of life.
+#: Seconds between two reports of progress.
 _BEAT_S = 2.0
 #: Seconds between Ctrl-C and SIGTERM.
 _ORDERLY_S = 3.0
 
 
 class _TooMuchError(Exception):
-    """A command printed more than can be an answer."""
+    """A command printed more than an answer may hold."""
 
 
 class Reply(Record, frozen=True):
-    """Output of a command: its document (or, of one without, its lines), notes, and its error."""
+    """Output of a command: its document (or its lines, without one), its notes, and its error."""
 
     document: Any = None
     lines: tuple[str, ...] = ()
@@ -158,10 +158,10 @@ class Reply(Record, frozen=True):
 async def run_command(
     words: Sequence[str], project: Project, say: Say, *, json: bool = True
 ) -> Reply:
-    """Run ``workbench WORDS`` in the project's folder; `say` gets every line on standard error.
+    """Run ``workbench WORDS`` in the project's folder; `say` gets each line of standard error.
 
-    Where the caller is cancelled, the command gets Ctrl-C, which keeps finished work, and then all
-    of its processes are ended. Raises DataError: its output is larger than an answer may be.
+    If the caller is cancelled, the command gets Ctrl-C, which keeps finished work, and then all of
+    its processes are ended. Raises DataError: its output is larger than an answer may be.
     """
     start = own_module("workbench.cli", "--json-errors", *words, cwd=project.root)
     fixed = {CLOSED_VARIABLE: "1" if project.closed else "", "NO_COLOR": "1"}
@@ -185,7 +185,7 @@ async def run_command(
 
 
 async def _heard(process: anyio.abc.Process, say: Say, *, aloud: bool) -> tuple[bytes, list[str]]:
-    """Standard output, and the lines of standard error; `aloud`: the former is lines as well."""
+    """Standard output, and the lines of standard error; `aloud`: report lines of the former too."""
     output = bytearray()
     told: deque[str] = deque(maxlen=_LINES + 1)
     begin = time.monotonic()
@@ -229,7 +229,7 @@ async def _heard(process: anyio.abc.Process, say: Say, *, aloud: bool) -> tuple[
 
 
 async def _end(process: anyio.abc.Process) -> None:
-    """Ctrl-C, so that it leaves in order; then the end of all its processes."""
+    """Send Ctrl-C, so that it ends in order; then end all its processes."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
     with anyio.move_on_after(_ORDERLY_S):
@@ -259,7 +259,7 @@ def _reply(output: bytes, told: list[str], code: int, *, json: bool) -> Reply:
     return Reply(document=document, lines=lines, notes=notes, error=error)
 
 
-#: Commands that run at a time: of those that only look, and of those that measure.
+#: The most commands that run at once: those that only read, and those that measure.
 _LOOKING, _MEASURING = 4, 1
 INSTRUCTIONS = """\
 A workbench for CUDA kernels: what did a change move, by how much, and on which line? Call `list`
@@ -273,7 +273,7 @@ _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-
 
 
 class Desk:
-    """Answers the calls of one connection; `permits` allow more than looking."""
+    """Answers the calls on one connection; `permits` allow more than reading."""
 
     def __init__(self, project: Project, permits: frozenset[Permit]) -> None:
         self._project = project = replace(project, closed="files" not in permits)
@@ -284,11 +284,11 @@ class Desk:
         self._measuring = anyio.CapacityLimiter(_MEASURING)
 
     def tools(self) -> list[Tool]:
-        """The tools that are allowed."""
+        """The permitted tools."""
         return [each for each in TOOLS if each.permit is None or each.permit in self._permits]
 
     async def call(self, name: str, given: Json, say: Say) -> tuple[Json, bool]:
-        """Answer a call of the tool `name`; gives the answer, and whether it is an error."""
+        """Answer a call of the tool `name`; return the answer, and whether it is an error."""
         size = given.get("max_bytes")
         most = size if isinstance(size, int) and not isinstance(size, bool) else takes.BYTES
         most = min(max(most, takes.LEAST_BYTES), takes.MOST_BYTES)
@@ -364,7 +364,7 @@ def _read(tool: Tool, given: Json) -> takes.Arguments:
 
 
 def _answer(tool: Tool, given: takes.Arguments, reply: Reply, most: int) -> Json:
-    """The part of a reply that was asked for, in at most `most` bytes."""
+    """The requested part of a reply, in at most `most` bytes."""
     whole = answer_of(tool.name, reply.document)
     if tool.name == "profile":
         whole = {"said": list(reply.lines)}
@@ -398,7 +398,7 @@ def _short(text: str, most: int) -> str:
 
 
 def _failed(error: ErrorFacts, most: int, notes: tuple[str, ...] = ()) -> Json:
-    """An error whole where it fits; its message is cut last of all."""
+    """The whole error if it fits; its message is cut last."""
     out: Json = {"error": error.plain()}
     if notes:
         out["notes"] = list(notes)
@@ -411,7 +411,7 @@ def _failed(error: ErrorFacts, most: int, notes: tuple[str, ...] = ()) -> Json:
 
 
 def server_of(desk: Desk) -> Server[Any]:
-    """The desk behind the protocol."""
+    """Make the protocol's server, which passes calls to the desk."""
 
     async def list_tools(_: Context, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -473,7 +473,7 @@ def server_of(desk: Desk) -> Server[Any]:
 
 
 async def _lines() -> AsyncIterator[str]:
-    """Messages from standard input; half of a character in one reads as U+FFFD."""
+    """Messages from standard input; an incomplete character becomes U+FFFD."""
     async for line in anyio.wrap_file(sys.stdin.buffer):
         yield _ESCAPES.sub(lambda e: r"\ufffd" if e[1] else e[0], line.decode("utf-8", "replace"))
 

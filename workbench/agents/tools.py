@@ -1,4 +1,4 @@
-"""The tools: what each is for, what it takes, and the command that answers it."""
+"""The tools: the purpose and the arguments of each, and the command that answers it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workbench.views.shapes import Json
 
 #: Fields that name the profile of an answer.
 _WHICH = ("study", "version", "problem", "engine", "device", "stale")
-#: Fields of a step's document that make the causal strip.
+#: Fields of a step's document that form the causal strip.
 _STRIP = ("study", "problem", "device", "old", "new", "comparable", "warnings", "time")
 _CAUSE = ("sentence", "strip", "cause")
-#: Most characters of a verdict on a claim, without the envelope of an answer.
+#: Most characters of a verdict on a claim, without the answer's envelope.
 _VERDICT_BYTES = 950
 
 
@@ -114,7 +114,7 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
 def _options(given: takes.Arguments, *names: str) -> list[str]:
-    """``--study=sgemm`` of those that are given; one word each, so that no value is an option."""
+    """``--study=sgemm`` for each given one; one word each, so that no value becomes an option."""
     words = []
     for name in names:
         value = getattr(given, name)
@@ -127,7 +127,7 @@ def _options(given: takes.Arguments, *names: str) -> list[str]:
 def in_arguments(hint: str, tool: Tool) -> str:
     """Replace options in a command's hint by the names of a tool's arguments.
 
-    Options that a client cannot give stay, and so does a command line, which is in backticks.
+    Options that a client cannot give stay, and so does a command line in backticks.
     """
     names = {name.removesuffix("_s"): name for name in tool.takes.__struct_fields__}
 
@@ -144,7 +144,7 @@ def _flags(given: takes.Arguments, *names: str) -> list[str]:
 def command_of(tool: str, given: takes.Arguments, fence: Fence) -> list[str]:
     """The command line, without ``workbench``, that answers a call.
 
-    Raises UsageError, DataError: it names what a client may not name.
+    Raises UsageError, DataError: it uses a name that a client may not use.
     """
     recorded = ("study", "problem", "device", "engine")
     json = "--format=json"
@@ -180,7 +180,7 @@ def command_of(tool: str, given: takes.Arguments, fence: Fence) -> list[str]:
 
 
 def answer_of(tool: str, document: Any) -> Any:
-    """The part of a command's document that a tool answers with."""
+    """The part of a command's document that the tool returns."""
     if not isinstance(document, dict):
         return document
     if tool == "headroom":
@@ -191,11 +191,11 @@ def answer_of(tool: str, document: Any) -> Any:
         return _ruled(document)
     if tool == "strip" and "cause" in document:
         if not document["strip"]:
-            # Nothing is known of the time, as without a GPU: what each hunk moved is.
+            # The time is unknown, as without a GPU, but each hunk's changes are known.
             return _part(document, (*_STRIP, *_CAUSE, "story", "hunks"))
         return {**_part(document, (*_STRIP, *_CAUSE)), "hunks": _named(document)}
     if tool == "diff" and "story" in document:
-        # Counters that moved come first: an answer is read from its beginning.
+        # Counters that moved come first: an answer is read from the start.
         first = (*_STRIP, *_CAUSE, "story", "hunks")
         counters = sorted(
             document["counters"], key=lambda each: (each["verdict"] == "missing", not each["moved"])
@@ -205,7 +205,7 @@ def answer_of(tool: str, document: Any) -> Any:
 
 
 def _ruled(document: Json) -> Json:
-    """A claim's verdict with its reasons, those against it in words, in less than a kilobyte."""
+    """A claim's verdict with its reasons (those against it as text), in less than a kilobyte."""
     states: dict[str, list[Json]] = {"fail": [], "inconclusive": [], "pass": []}
     for gate in document["gates"]:
         states[gate["status"]].append(gate)

@@ -1,4 +1,4 @@
-"""The sources of versions: reading them, starting one, and writing again one that was started."""
+"""The sources of versions: read them, start one, and rewrite one that was started here."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from workbench.study.sources import (
 )
 from workbench.views.shapes import Json
 
-#: Bytes of a version's text that a client may write.
+#: The most bytes of a version's text that a client may write.
 MOST_TEXT = 256 * 1024
 
 
 class Workshop:
     """The versions of a project, as a client may see and write them.
 
-    `python`: it may write Python, which runs with its user's rights.
+    `python`: it may write Python, which runs with the user's rights.
     """
 
     def __init__(self, project: Project, *, python: bool) -> None:
@@ -41,7 +41,7 @@ class Workshop:
     def source(self, version: str, file: str, first: int, study: str) -> Json:
         """A version's file (or one that it includes) as lines, from line `first` on.
 
-        Raises UsageError: no such version, no such file of it, or no such line.
+        Raises UsageError: no such version, file or line.
         """
         project, _, found = self._find(version, study)
         sources = local_sources(project, found)
@@ -70,7 +70,7 @@ class Workshop:
     def start(self, version: str, parent: str, study: str, about: tuple[str, str, str]) -> Json:
         """Start a version, ``v5`` or ``sgemm/v5_wide``, from its parent ("": the last one).
 
-        `about` is its title, the change, and its text ("": the parent's code). Raises UsageError:
+        `about` is its title, its change, and its text ("": the parent's code). Raises UsageError:
         it exists, has a wrong name, or cannot be read.
         """
         title, change, text = about
@@ -114,7 +114,7 @@ class Workshop:
     def write(self, version: str, study: str, text: str) -> Json:
         """Replace the text of a version that was started over this connection.
 
-        Raises UsageError: it was not, or the text is not a version's; then the old text stays.
+        Raises UsageError: it was not, or the text is not a version's; the old text stays.
         """
         project, seen, found = self._find(version, study)
         if found.path not in self._started:
@@ -146,7 +146,7 @@ class Workshop:
         return project, seen, seen.version(own)
 
     def _writable(self, study: SeenStudy, like: Version, text: str) -> None:
-        """Refuse binary or too long text, and Python or headers that were not allowed."""
+        """Refuse binary or too long text, and Python or headers that are not permitted."""
         if like.kind != "cuda" and not self._python:
             raise UsageError(
                 f"{like.path} is Python, which runs with its user's rights",

@@ -1,4 +1,4 @@
-"""``workbench list jobs``: what a cluster does for this project, and its end."""
+"""``workbench list jobs``: show a cluster's jobs for this project, or end them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(name: str, cancel: bool, format_: str) -> None:
     chosen = [find(project.root, name)] if name else dispatches(project.root)
     if not chosen:
         if format_ != "table":
-            print_sheet(jobs_sheet(()), format_)  # what is read by others is a document, always
+            print_sheet(jobs_sheet(()), format_)  # output for programs is always a document
         say("no jobs have been sent from this project", err=True)
         return
     queue = SlurmQueue(read_settings(project))

@@ -1,15 +1,15 @@
-"""A dispatch on a cluster: files that login node and jobs share, each written whole.
+"""A dispatch on a cluster: files that the login node and the jobs share, each written whole.
 
 Below ``.workbench/jobs/NAME/`` of the project::
 
-    order.json        what is asked
+    order.json        the task
     pieces.json       versions on problems, by their numbers
-    arrays/K.json     what was sent: which element does which pieces
+    arrays/K.json     a sent array: which element does which pieces
     begun/…json       a job has begun a piece: where, and on which GPU
-    done/N.json       what became of piece N
+    done/N.json       the outcome of piece N
 
-Only the job that does a piece writes the piece's file, and only the watcher of a
-dispatch writes the others; so nothing has to be locked across nodes but the watching.
+Only the job that does a piece writes the piece's files, and only the watcher of a dispatch writes
+the others; so only the watcher needs a lock across nodes.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class JobOrder(Record, frozen=True):
         return cls(task.kind, study, words, submitted, msgspec.Raw(msgspec.json.encode(task)))
 
     def read(self, like: Task[R]) -> Task[R]:
-        """The task again, which is of the same kind as another one."""
+        """Read the task; it has the same type as `like`."""
         return msgspec.json.decode(self.task, type=type(like))
 
     def is_for(self, study: str, task: Task[Any]) -> bool:
-        """True if another command asks the same, perhaps with other inputs."""
+        """True if another command asks for the same task, perhaps with other inputs."""
         if (self.kind, self.study) != (task.kind, study):
             return False
         seed = self.read(task).run.seed
@@ -87,7 +87,7 @@ class Array(Record, frozen=True):
 class Standing(Record, frozen=True):
     """Counts pieces of a dispatch; `words` is its command, `jobs` the queue's names of its arrays.
 
-    The same command sends `lost` pieces again: they are in no job and have no outcome.
+    Running the command again resends `lost` pieces: they have neither a job nor an outcome.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Standing(Record, frozen=True):
 class PieceOutcome(Record, frozen=True):
     """The result of a piece. `begun` and `ended` are seconds since 1970, by the node's clock.
 
-    The waiting command prints `notes`; `source_hash` is of the version that was run.
+    The waiting command prints `notes`; `source_hash` is that of the version that was run.
     """
 
     version: str
@@ -126,12 +126,12 @@ class PieceOutcome(Record, frozen=True):
 
 
 def packed(record: object) -> bytes:
-    """A record, as it crosses from a job to the login node, with errors in it."""
+    """A record, with errors in it, in its form for transfer from a job to the login node."""
     return msgspec.json.encode(record, enc_hook=_plain)
 
 
 def unpacked(data: bytes | msgspec.Raw, kind: type[R]) -> R:
-    """The record again; an error is of the class of its exit code.
+    """Restore the record; an error gets the class of its exit code.
 
     Raises:
         msgspec.DecodeError: it is damaged.
@@ -158,7 +158,7 @@ class Dispatch:
         self.name = name
         self.folder = root / JOBS / name
 
-    # --- what is asked ---------------------------------------------------------------
+    # --- the task ---------------------------------------------------------------------
 
     @property
     def order(self) -> JobOrder:
@@ -171,28 +171,28 @@ class Dispatch:
         return _read(self.folder / "pieces.json", list[Key])
 
     def add(self, keys: Sequence[Key]) -> list[int]:
-        """Add pieces; their numbers."""
+        """Add pieces; return their numbers."""
         there = self.pieces if (self.folder / "pieces.json").exists() else []
         self._write("pieces.json", [*there, *keys])
         return list(range(len(there), len(there) + len(keys)))
 
-    # --- what was sent ------------------------------------------------------------------
+    # --- sent arrays --------------------------------------------------------------------
 
     @property
     def arrays(self) -> list[Array]:
-        """Arrays in the order in which they were sent."""
+        """Arrays, in the order in which they were sent."""
         paths = sorted((self.folder / "arrays").glob("*.json"), key=lambda path: int(path.stem))
         return [_read(path, Array) for path in paths]
 
     def plan_array(self, works: Sequence[tuple[int, ...]]) -> Array:
-        """Write down an array before it is sent: it is found again by its name."""
+        """Record an array before it is sent, so that it can be found by its name."""
         number = len(self.arrays)
         array = Array(name=f"workbench-{self.name}-{number}", works=tuple(works))
         self._write(f"arrays/{number}.json", array)
         return array
 
     def sent(self, array: Array, job: str) -> None:
-        """Write down the queue's own name of an array."""
+        """Record the queue's own name of an array."""
         number = array.name.rpartition("-")[2]
         self._write(f"arrays/{number}.json", replace(array, job=job))
 
@@ -200,19 +200,19 @@ class Dispatch:
         """Forget an array that the queue refused."""
         self._forget(f"arrays/{array.name.rpartition('-')[2]}.json")
 
-    # --- what became of it ------------------------------------------------------------
+    # --- outcomes ---------------------------------------------------------------------
 
     def begin(self, number: int, begun: PieceOutcome) -> None:
-        """A job has begun a piece; each beginning is kept."""
+        """Record that a job has begun a piece; each start is kept."""
         self._write(f"begun/{number}.{begun.job}.{int(begun.begun * 1e3)}.json", begun)
 
     def begun(self, number: int) -> list[PieceOutcome]:
-        """The beginnings of a piece."""
+        """The recorded starts of a piece."""
         paths = (self.folder / "begun").glob(f"{number}.*.json")
         return [_read(path, PieceOutcome) for path in paths]
 
     def finish(self, number: int, outcome: PieceOutcome) -> None:
-        """Write down what became of a piece."""
+        """Record the outcome of a piece."""
         self._write(f"done/{number}.json", outcome)
 
     def outcome(self, number: int) -> PieceOutcome | None:
@@ -221,7 +221,7 @@ class Dispatch:
         return _read(path, PieceOutcome) if path.exists() else None
 
     def reopen(self, number: int) -> None:
-        """Forget what became of a piece, so that it is done again."""
+        """Delete the outcome of a piece, so that it is done again."""
         self._forget(f"done/{number}.json")
 
     # --- the end ----------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Dispatch:
         return (self.folder / "closed").exists()
 
     def close(self, *, keep: bool) -> None:
-        """Close it after its end was reported; `keep`: keep its files, for a look at errors."""
+        """Close it after its end was reported; `keep`: keep its files for a look at its errors."""
         if keep:
             self._write("closed", {})
         else:
@@ -241,7 +241,7 @@ class Dispatch:
     def remove(self) -> None:
         """Remove all its files."""
         home = f"{JOBS}/{self.name}"
-        with contextlib.suppress(OSError):  # a job that just ends may still write its output
+        with contextlib.suppress(OSError):  # a job that is ending may still write its output
             clear_folder(self.root, home, keep="order.json")
         remove_file(self.root, f"{home}/order.json")
 
@@ -281,7 +281,7 @@ def dispatches(root: Path) -> list[Dispatch]:
 
 
 def find(root: Path, name: str) -> Dispatch:
-    """Find a dispatch by its name; UsageError: there is none of that name."""
+    """Find a dispatch by its name; UsageError: there is no such dispatch."""
     found = Dispatch(root, name)
     if not _NAME.fullmatch(name) or not (found.folder / "order.json").exists():
         known = ", ".join(each.name for each in dispatches(root))
@@ -293,7 +293,7 @@ def find(root: Path, name: str) -> Dispatch:
 
 
 def begin(root: Path, order: JobOrder) -> Dispatch:
-    """A new dispatch without pieces."""
+    """Make a new dispatch without pieces."""
     stamp = re.sub(r"\D", "", order.submitted)[:14]
     name = f"{order.kind}-{stamp}-{os.urandom(2).hex()}"
     dispatch = Dispatch(root, name)
@@ -304,13 +304,13 @@ def begin(root: Path, order: JobOrder) -> Dispatch:
 
 
 def known_devices(root: Path, where: str) -> list[str]:
-    """Slugs of the devices that jobs of these settings were given so far."""
+    """Slugs of the devices that jobs with these settings got so far."""
     path = root / JOBS / _DEVICES
     return _read(path, dict[str, list[str]]).get(where, []) if path.exists() else []
 
 
 def learn_devices(root: Path, where: str, slugs: Sequence[str]) -> None:
-    """Remember which devices jobs were given."""
+    """Remember which devices jobs got."""
     path = root / JOBS / _DEVICES
     known = _read(path, dict[str, list[str]]) if path.exists() else {}
     every = sorted({*known.get(where, []), *slugs})

@@ -20,9 +20,9 @@ _LEGEND = N_(
 
 
 class SentJobs(Document, Standing, frozen=True):
-    """A command whose work went to a cluster, with its pieces counted.
+    """A command whose work was sent to a cluster, with counts of its pieces.
 
-    `jobs` are the queue's names of its arrays; `lost` pieces are in no job and have no result.
+    `jobs` are the queue's names of its arrays; `lost` pieces have neither a job nor a result.
     """
 
 
@@ -36,7 +36,7 @@ SHAPES: Mapping[str, tuple[type[Document], ...]] = {"jobs": (JobsDocument,)}
 
 
 def jobs_sheet(found: Sequence[Standing]) -> Sheet:
-    """The table of ``workbench list jobs``: a row a command, with its pieces counted."""
+    """The table of ``workbench list jobs``: one row per command, with counts of its pieces."""
     shown = tuple(
         (
             each.name,

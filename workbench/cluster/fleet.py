@@ -1,11 +1,11 @@
 """Send a command's work to a cluster, wait for it, and collect the results.
 
-A command that asks for what an earlier one has sent joins that dispatch, so that leaving
-it (Ctrl-C) and coming back is running the same command again.
+A command that requests the task of an earlier one joins that dispatch. So a user can leave it
+(Ctrl-C) and return by running the same command again.
 
-The truth about a piece is its own file; the queue is asked only where there is none yet.
-An element that has ended and left a piece undone is *lost*: its pieces are sent again, up to
-three times, and not to a node that has failed.
+A piece's own file decides its state; the queue is asked only if there is no file yet. An element
+that has ended without an outcome for a piece is *lost*: its pieces are sent again, up to three
+times, but not to a node that has failed.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from workbench.units import several
 
 #: The most times that a piece is sent.
 TRIES = 3
-#: An array has so many elements at most: Slurm's own default limit is 1,001.
+#: The most elements of an array: Slurm's own default limit is 1,001.
 MOST_ELEMENTS = 1000
-#: Seconds between two looks: at first, and after some minutes.
+#: Seconds between two polls: at first, and after some minutes.
 _SOON_S, _LATE_S = 1.0, 5.0
-#: Seconds between two looks at the nodes, and between two lines about progress.
+#: Seconds between two checks of the nodes, and between two lines about progress.
 _NODES_S, _TOLD_S = 5.0, 10.0
-#: Minutes that a tuning's job has besides its budget: to start in, and to profile what it found.
+#: Minutes for a tuning's job on top of its budget: to start, and to profile its results.
 _BESIDE_MIN = 15
-#: States of a node's failure, not a job's.
+#: Job states that mean a failure of the node, not of the job.
 _NODE_WORDS = {"NODE_FAIL", "BOOT_FAIL"}
 
 
@@ -101,7 +101,7 @@ class Watch:
     def run(self) -> None:
         """Send the unsent pieces, and wait for all.
 
-        Raises MissingError: the queue refuses the jobs, at the first time.
+        Raises MissingError: the queue refuses the jobs the first time.
         """
         begin = time.monotonic()
         sent = self._tries()
@@ -146,7 +146,7 @@ class Watch:
         return Counter(number for array in arrays for work in array.works for number in work)
 
     def _again(self, lost: dict[int, str]) -> None:
-        """Send lost pieces once more, or say that it was the last time."""
+        """Send lost pieces once more, or report that it was the last time."""
         tries = self._tries()
         again = []
         for number, why in lost.items():
@@ -162,7 +162,7 @@ class Watch:
 
     def _give_up(self, number: int, why: str, tries: int) -> None:
         version, problem = self._pieces[number]
-        left = self._dispatch.outcome(number)  # that nothing can run there
+        left = self._dispatch.outcome(number)  # the error: nothing can run there
         times = f"after {tries} tries " if tries > 1 else ""
         error = MissingError(
             f"{version} has no result on {problem} {times}({why})",
@@ -178,7 +178,7 @@ class Watch:
     # --- looking --------------------------------------------------------------------------
 
     def _look(self) -> None:
-        # First the queue, then the files: what ended in between has its file.
+        # First the queue, then the files: a piece that ends in between has its file.
         arrays = self._dispatch.arrays
         elements = self._queue.elements([array.name for array in arrays])
         lost = self._read()
@@ -195,7 +195,7 @@ class Watch:
         self._progress(elements)
 
     def _read(self) -> dict[int, str]:
-        """Take in new outcomes; those are lost that say that nothing can run on their node."""
+        """Take in new outcomes; a piece is lost if its outcome is that its node runs nothing."""
         lost: dict[int, str] = {}
         for number in range(len(self._pieces)):
             if number in self._final:
@@ -213,7 +213,7 @@ class Watch:
         return lost
 
     def _elsewhere(self, outcome: PieceOutcome) -> bool:
-        """True if an error may be the node's: then the piece tries another node, once."""
+        """True if an error may be the node's: then the piece is sent to another node, once."""
         if not isinstance(outcome.error, MissingError) or not outcome.node:
             return False
         return not self._avoid or outcome.node in self._avoid
@@ -224,7 +224,7 @@ class Watch:
         self._display.done(len(self._final))
 
     def _lost(self, arrays: Sequence[Array], elements: dict[Slot, Element]) -> dict[int, str]:
-        """Pieces without outcome whose element is over, and the queue's word for that."""
+        """Pieces without an outcome whose element is over, and the queue's word for its state."""
         lost: dict[int, str] = {}
         latest = {
             number: (Slot(array.name, at), work)
@@ -248,9 +248,9 @@ class Watch:
         return lost
 
     def _patience(self, element: Element | None) -> float:
-        """Seconds that a file may still take to arrive from another node."""
+        """Seconds that a file from another node may still take to appear."""
         if element is not None and element.word not in ("COMPLETED", "UNKNOWN"):
-            return min(_SOON_S, self._settings.patience)  # it had no time to write one
+            return min(_SOON_S, self._settings.patience)  # the job had no time to write one
         return self._settings.patience
 
     def _word(self, element: Element | None) -> str:
@@ -263,14 +263,14 @@ class Watch:
     # --- saying ------------------------------------------------------------------------------
 
     def _notice(self, elements: dict[Slot, Element]) -> None:
-        """Say which pieces were requeued or wait for more than a turn; where things run."""
+        """Report the pieces that were requeued or are blocked, and the nodes where pieces run."""
         for place, element in elements.items():
-            # Above a limit of the cluster's a job may wait for ever: it need not be refused.
+            # A job above one of the cluster's limits may wait for ever without being refused.
             limited = element.phase == "queued" and element.reason.endswith("Limit")
             if limited and self._waits.get(place) != element.reason:
                 self._waits[place] = why = element.reason
                 self._display.say(f"{self._names(place)}: waits; Slurm's reason: {why}")
-            # By the queue's count: between two looks it may have begun again.
+            # By the queue's count: between two polls it may have started again.
             if element.restarts > self._restarts[place]:
                 self._restarts[place] = element.restarts
                 where = f" (it had run on {self._at[place]})" if place in self._at else ""
@@ -295,7 +295,7 @@ class Watch:
             self._display.say(f"node {node} failed: {why}; its work goes to other nodes")
 
     def _look_at_nodes(self) -> None:
-        """Say once of each node that did work of ours that it takes none any more."""
+        """Report once each node that did work of ours and no longer takes any."""
         if time.monotonic() < self._next_nodes:
             return
         self._next_nodes = time.monotonic() + _NODES_S
@@ -326,7 +326,7 @@ class Watch:
 
 
 class Fleet:
-    """Does pieces of work by jobs of a cluster, a `workbench.session.runners.Runner`.
+    """Does pieces of work in a cluster's jobs; a `workbench.session.runners.Runner`.
 
     The project's root is at the same path on all nodes.
 
@@ -357,7 +357,7 @@ class Fleet:
         """Have pieces done, and wait; join an earlier dispatch of them. `tell` gets results.
 
         Raises:
-            BusyError: another command waits for the same.
+            BusyError: another command waits for the same pieces.
             MissingError: Slurm refuses the jobs.
         """
         dispatch = self._open(task)
@@ -406,20 +406,20 @@ class Fleet:
             dispatch.close(keep=bool(faults))
 
     def _open(self, task: Task[Any]) -> Dispatch:
-        """The dispatch of an earlier command that asked the same, or a new one."""
+        """The dispatch of an earlier command for the same task, or a new one."""
         for dispatch in dispatches(self._project.root):
             if dispatch.order.is_for(self._study.name, task):
                 if not dispatch.closed:
                     self._display.say(f"joining {dispatch.name}, which an earlier command has sent")
                     return dispatch
-                dispatch.remove()  # its errors were told
+                dispatch.remove()  # its errors were reported
         seed = fresh_seed() if task.run.seed is None else task.run.seed
         task = replace(task, run=replace(task.run, seed=seed))
         words = shlex.join(["workbench", *sys.argv[1:]])
         return begin(self._project.root, JobOrder.of(task, self._study.name, words, now()))
 
     def _drop_stale(self, dispatch: Dispatch, keys: Sequence[Key]) -> None:
-        """Forget outcomes of versions that were edited since."""
+        """Delete outcomes of versions that were edited since."""
         for number, (version, _) in enumerate(keys):
             outcome = dispatch.outcome(number)
             known = self._study.versions.get(version)
@@ -461,7 +461,7 @@ def standing(dispatch: Dispatch, queue: SlurmQueue) -> Standing:
 
 
 def cancel(dispatch: Dispatch, queue: SlurmQueue) -> None:
-    """End a dispatch's jobs and forget it; what is stored by then stays."""
+    """End a dispatch's jobs and delete it; results that are already stored stay."""
     queue.cancel([array.name for array in dispatch.arrays])
     dispatch.remove()
 

@@ -1,14 +1,14 @@
 """Slurm: settings, the work of a job, arrays through submitit, and states of jobs.
 
-``[tool.workbench.cluster.slurm]`` says how jobs are asked for; a complaint names file and line.
+``[tool.workbench.cluster.slurm]`` holds the settings of jobs; an error names file and line.
 
-A job does pieces of a dispatch, and records the begin and the end of each. After a kill, a time
-limit or a requeue it does the unfinished pieces only, and takes only times that are not stored.
+A job does pieces of a dispatch, and records the start and the end of each. After a kill, a time
+limit or a requeue it does only the unfinished pieces, and takes only times that are not stored.
 
 submitit writes the batch script, pickles the work, and puts a job that reaches its time
-limit back into the queue. States are not asked of it: it reads them from the accounting
-alone, and calls every job that has ended UNKNOWN where there is none. ``squeue`` knows
-ended jobs as well, for some minutes; after that the accounting is asked, if there is one.
+limit back into the queue. It is not asked for states: it reads them only from the accounting, and
+without one it calls every ended job UNKNOWN. ``squeue`` lists ended jobs too, for some minutes;
+after that the accounting is asked, if there is one.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         time: Limit of one job: minutes, or ``1:30:00``, or ``2-00:00:00``.
         array_parallelism: How many jobs of ours may run at once.
         per_job: How many combinations one job does, one after another.
-        exclusive: Jobs that take times have their node for themselves.
+        exclusive: Jobs that take times have their node to themselves.
         setup: Lines of the shell before the work: ``module load cuda``.
-        patience: Seconds until a job that ended without a result counts as lost: a network
-            file system may show a file so much later on another node.
+        patience: Seconds until a job that ended without a result counts as lost: a network file
+            system may show a file this much later on another node.
     """
 
     partition: str = ""
@@ -88,7 +88,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return int(first) + bool(int(second or 0))  # minutes[:seconds]
 
 
-#: Key -> how it is written, for what is not a plain text.
+#: Key -> its written form, for values that are not plain text.
 _FORMS = {
     "cpus_per_task": "cpus_per_task = 8",
     "time": 'time = "1:00:00"',
@@ -101,7 +101,7 @@ _FORMS = {
 
 
 def read_settings(project: Project) -> SlurmSettings:
-    """The project's settings for Slurm; what it does not set has its default.
+    """The project's settings for Slurm; a missing key has its default.
 
     Raises UsageError: an unknown key or a wrong value, with its file and line.
     """
@@ -126,7 +126,7 @@ def read_settings(project: Project) -> SlurmSettings:
 
 
 def _complain(project: Project, message: str) -> NoReturn:
-    """Raise the complaint of msgspec in our words."""
+    """Raise msgspec's error in our own words."""
     if unknown := re.match(r"Object contains unknown field `(.*)`", message, re.DOTALL):
         key = unknown[1]
         hint = did_you_mean(key, SlurmSettings.__struct_fields__, "keys")
@@ -141,7 +141,7 @@ def _complain(project: Project, message: str) -> NoReturn:
 
 
 def _wrong(project: Project, key: str, what: str, hint: str) -> NoReturn:
-    """Raise the error for a key, with the line on which it stands."""
+    """Raise the error for a key, with its line."""
     path, prefix = project.root / "workbench.toml", ""
     if not path.exists():
         path, prefix = project.root / "pyproject.toml", "tool.workbench."
@@ -164,7 +164,7 @@ class JobWork:
         self.numbers = numbers
 
     def __call__(self) -> None:
-        """Do them, without those that are done."""
+        """Do the pieces that are not done yet."""
         os.chdir(self.root)
         dispatch = Dispatch(Path(self.root), self.name)
         left = [number for number in self.numbers if dispatch.outcome(number) is None]
@@ -173,19 +173,19 @@ class JobWork:
             _JobPieces(dispatch, self.task, numbers).do()
 
     def checkpoint(self) -> Any:
-        """The same again: what is done is written down, so the job goes on where it was."""
+        """The same work: finished pieces are recorded, so the job resumes where it stopped."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 def node_name() -> str:
-    """The node's name, as the queue knows it."""
+    """The node's name in the queue."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 class _JobPieces:
-    """Pieces that a job does together: they share engine, builds and, if they are run, a worker."""
+    """Pieces that a job does together: they share an engine, builds and, if run, a worker."""
 
     def __init__(self, dispatch: Dispatch, task: Task[Any], numbers: Sequence[int]) -> None:
         self._dispatch, self._task = dispatch, task
@@ -204,10 +204,10 @@ class _JobPieces:
             self._outcomes[number] = begun
 
     def do(self) -> None:
-        """Do them; an error of one does not keep the others from their turn."""
+        """Do them; an error in one does not stop the others."""
         try:
             self._run()
-        except WorkbenchError as error:  # nothing can run here: that holds for all
+        except WorkbenchError as error:  # nothing can run here: this applies to all
             for number in list(self._left.values()):
                 self._finish(number, error)
         for number in list(self._left.values()):
@@ -245,7 +245,7 @@ class _JobPieces:
         self._outcomes[number] = msgspec.structs.replace(self._outcomes[number], **found)
 
     def _finish(self, number: int, error: WorkbenchError | None = None) -> None:
-        """Write down what became of a piece."""
+        """Record the outcome of a piece."""
         notes = tuple(self._display.notes)
         self._know(number, ended=time.time(), notes=notes, error=error)
         outcome = self._outcomes[number]
@@ -254,19 +254,19 @@ class _JobPieces:
 
 
 class _JobDisplay(Silent):
-    """Writes into the job's own output, which the queue keeps; collects `notes` for the caller."""
+    """Writes to the job's own output, which the queue keeps; collects `notes` for the caller."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def say(self, line: str) -> None:
-        """A line of the output; a note is said where the command waits, too."""
+        """Print a line; the waiting command prints notes, too."""
         print(line, flush=True)  # noqa: T201
         if line.startswith("note: "):
             self.notes.append(line)
 
     def doing(self, text: str) -> None:
-        """The same."""
+        """Print the activity."""
         self.say(text)
 
     answer = say
@@ -279,7 +279,7 @@ class Element(Record, frozen=True):
     """One job of an array, as the queue reports it.
 
     `phase` is waiting, running or over, `word` the queue's own word (``NODE_FAIL``), `node` is
-    empty where the queue does not say. `restarts` counts returns to the queue after it had begun.
+    empty if the queue does not name it. `restarts` counts its returns to the queue after a start.
     """
 
     phase: Phase
@@ -301,22 +301,22 @@ class Slot(NamedTuple):
     number: int
 
 
-#: Settings that submitit takes as they are.
+#: Settings that are passed to submitit unchanged.
 _PASSED_ON = ("partition", "account", "qos", "constraint", "gres", "mem", "cpus_per_task")
 _QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 _RUNNING = {
     *("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"),
 }
-#: Prefixes of states of nodes that take no work.
+#: Prefixes of the states of nodes that take no work.
 _TROUBLED = ("down", "drain", "fail", "inval", "unknown")
 #: Seconds that one of Slurm's commands may take; a busy controller needs some.
 _ANSWER_S = 60.0
-#: A job that reaches its time limit so often is given up.
+#: A job that reaches its time limit this often is given up.
 _TIMEOUTS = 10
 
 
 class SlurmQueue:
-    """The Slurm of this login node. Arrays are known by names that we give them.
+    """The Slurm of this login node. Arrays are identified by names that we give them.
 
     Raises MissingError: no Slurm, or no submitit.
     """
@@ -348,11 +348,11 @@ class SlurmQueue:
         minutes: int | None,
         avoid: Sequence[str],
     ) -> str:
-        """Send an array of jobs, one for each of `works`; gives Slurm's own name for it.
+        """Send an array of jobs, one for each of `works`; return Slurm's own name for it.
 
-        No other array is named `name`. `exclusive` asks for whole nodes, because times are taken.
-        `minutes` limit an element (None: as the settings say); `avoid` names nodes to leave out.
-        Raises MissingError: Slurm refuses it; its words are quoted.
+        No other array has the same `name`. `exclusive` requests whole nodes, because times are
+        taken. `minutes` limit an element (None: as the settings say); `avoid` names nodes to leave
+        out. Raises MissingError: Slurm refuses it; its words are quoted.
         """
         settings, submitit = self._settings, self._submitit
         refusals = submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError
@@ -384,7 +384,7 @@ class SlurmQueue:
         return str(jobs[0].job_id).partition("_")[0]
 
     def elements(self, names: Sequence[str]) -> dict[Slot, Element] | None:
-        """Ask the queue about arrays; None: it does not answer just now."""
+        """Ask the queue about arrays; None: it is not answering now."""
         if not names:
             return {}
         rows = _ask(
@@ -418,7 +418,7 @@ class SlurmQueue:
         return found
 
     def cancel(self, names: Sequence[str]) -> None:
-        """End arrays, whatever they are doing; one that is over is not an error."""
+        """End arrays in any state; one that is over is not an error."""
         for name in names:
             _ask("scancel", f"--name={name}")
 
@@ -431,11 +431,11 @@ class SlurmQueue:
                 _ask("scancel", job)
 
     def troubled(self) -> Mapping[str, str]:
-        """Nodes that take no work just now, and why: ``drained (fan broken)``."""
+        """Nodes that take no work now, and the reason: ``drained (fan broken)``."""
         found = {}
         for row in _ask("sinfo", "-h", "-N", "-o", "%N|%T|%E") or ():
             node, state, reason = row.split("|", 2)
-            # A star behind the state says that the node does not answer.
+            # A star after the state means that the node does not answer.
             if state.startswith(_TROUBLED) or state.endswith("*"):
                 why = "" if reason == "none" else f" ({reason})"
                 found[node] = f"{state.rstrip('*')}{why}"
@@ -444,7 +444,7 @@ class SlurmQueue:
 
 @contextlib.contextmanager
 def _outside_of_the_folder() -> Iterator[None]:
-    """Let submitit and the jobs, which inherit our variables, run nothing of the working folder."""
+    """Keep submitit and the jobs, which inherit our variables, from running the folder's code."""
     before, safe = dict(os.environ), environment()
     try:
         os.environ.clear()
@@ -456,7 +456,7 @@ def _outside_of_the_folder() -> Iterator[None]:
 
 
 def _place(name: str, number: str) -> Slot:
-    # A single job is not an array: Slurm has no number for it.
+    # A single job is not an array: Slurm has no element number for it.
     return Slot(name, int(number) if re.fullmatch(r"\d+", number) else 0)
 
 
@@ -467,12 +467,12 @@ def _element(word: str, node: str, reason: str = "", restarts: int = 0) -> Eleme
 
 
 def _ask(*words: str) -> list[str] | None:
-    """The lines that one of Slurm's commands prints; None where it fails."""
+    """The lines that one of Slurm's commands prints; None if it fails."""
     try:
         done = answered(*words, timeout_s=_ANSWER_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode:
-        # Names that the controller does not know any more are not a failure of its.
+        # Names that the controller no longer knows are not a failure.
         return [] if "Invalid job" in done.stderr else None
     return [line for line in done.stdout.splitlines() if line.strip()]

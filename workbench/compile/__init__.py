@@ -1,5 +1,5 @@
-"""A version's source becomes a cubin, its PTX, and what its kernels take of the chip.
+"""Compile a version's source to a cubin and PTX, and read its kernels' resources.
 
-In come the sources of a version and a chip's name; nvcc, or NVRTC in a child process,
-does the work. Out go a `Build` kept by content, or the compiler's complaint at its line.
+Input: the sources of a version and a chip's name; nvcc, or NVRTC in a child process, does the work.
+Output: a `Build`, cached by content, or the compiler's error at its line.
 """

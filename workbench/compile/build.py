@@ -1,10 +1,9 @@
-"""A version becomes a cubin: compiled once, kept by content, found again for nothing.
+"""Compile a version to a cubin once, and cache the result by content.
 
 An entry of the cache (``$XDG_CACHE_HOME/workbench/build/<key>/``) is written beside
 its place and renamed into it, so a reader sees a whole entry or none. Its key covers
 all that decides the outcome: the sources with their project paths, flags, defines,
-architecture and the compiler's version. An entry that does not match its own
-checksums is made anew.
+architecture and the compiler's version. An entry that does not match its own checksums is rebuilt.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from workbench.study.mangling import entries, own_name, written
 from workbench.study.signatures import entry_text, shared_arrays
 from workbench.study.sources import include_folders, local_sources
 
-# --- what compilers say --------------------------------------------------------------------------
+# --- the output of compilers ----------------------------------------------------------------------
 
 _ENTRY = re.compile(r"Compiling entry function '(\S+)' for")
 _FUNCTION = re.compile(r"Function properties for (\S+)")
@@ -61,11 +60,11 @@ _DIAGNOSTIC = re.compile(
     r"(?P<kind>(?:catastrophic |fatal )?error|warning)[^:\n]*: (?P<text>.*)$",
     re.MULTILINE,
 )
-#: Triton calls its own by another name: ptxas-blackwell.
+#: Triton's own copy has another name: ptxas-blackwell.
 _PTXAS_INFO = re.compile(
     r"^ptxas(?:-\w+)? (?:info(?!\s*: \(C\d+\))|\s+\.)|^\s+\d+ bytes stack frame"
 )
-#: Its remarks on a kernel's speed: ``(C7511) Potential Performance Loss: … '_Z3twoPf'``.
+#: ptxas's remarks on a kernel's speed: ``(C7511) Potential Performance Loss: … '_Z3twoPf'``.
 _REMARK = re.compile(
     r"^ptxas.*: \((C\d+)\) (.*?)(?: in (?:the )?function '(\S+)')?\s*$", re.MULTILINE
 )
@@ -86,7 +85,7 @@ class Diagnostic(Record, frozen=True):
 
 
 def resources(log: str) -> tuple[KernelResources, ...]:
-    """Return the resources that ``ptxas -v`` reports of each kernel, in its order.
+    """Return the resources that ``ptxas -v`` reports for each kernel, in its order.
 
     Sizes in bytes. `constant` sums the banks; from compute capability 9.0 on, this ptxas no longer
     counts the parameters among them and often names none.
@@ -132,7 +131,7 @@ def diagnostics(log: str) -> list[Diagnostic]:
 
 
 def warnings(log: str) -> str:
-    """The log without the resource report: what a reader should see of a good build."""
+    """The log without the resource report: the lines to show for a successful build."""
     kept = [
         line.rstrip()
         for line in log.splitlines()
@@ -142,7 +141,7 @@ def warnings(log: str) -> str:
 
 
 def remarks(made: Build, kernels: Collection[str]) -> Iterator[str]:
-    """Yield what ptxas did to some kernels of a build that its author should know."""
+    """Yield ptxas's changes to kernels of a build that their author should know about."""
     for each in (each for each in made.resources if each.name in kernels):
         name, body = own_name(each.name), entry_text(made.ptx, each.name)
         if each.spill_stores or each.spill_loads:
@@ -169,7 +168,7 @@ def _quoted(diagnostic: Diagnostic, texts: dict[str, list[str]]) -> str:
 def compile_error(
     path: str, log: str, sources: tuple[SourceFile, ...], compiler: str, arch: str
 ) -> KernelError:
-    """The compiler's errors with the lines they stand on, as a KernelError."""
+    """The compiler's errors with their source lines, as a KernelError."""
     texts = {each.path: (each.text or "").split("\n") for each in sources}
     errors = [each for each in diagnostics(log) if each.kind.endswith("error")]
     shown = [_quoted(each, texts) for each in errors[:_SHOWN]]
@@ -177,7 +176,7 @@ def compile_error(
         more = len(errors) - _SHOWN
         shown.append(f"… and {more} more error{'s' if more > 1 else ''}")
     if not shown:
-        # The assembler and the driver of the compiler name no line; their words stand alone.
+        # The assembler and the compiler driver name no line; their messages are shown alone.
         said = warnings(log).splitlines()
         failures = [line for line in said if "error" in line.lower() or "fatal" in line.lower()]
         shown = (failures or said)[:_SHOWN] or ["the compiler failed without a message"]
@@ -199,7 +198,7 @@ def compile_error(
     )
 
 
-#: A compiler's message about functions of a warp from before CUDA 9.
+#: A compiler's message about warp functions from before CUDA 9.
 _GONE = re.compile(r'"(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))" is undefined')
 #: ptxas's message about more shared memory than a block may declare, in hexadecimal.
 _TOO_MUCH = re.compile(
@@ -258,8 +257,8 @@ _NO_HOST = re.compile(
 class BuildResult(Record, frozen=True):
     """A built version.
 
-    `cubin` is the file to load; it stays in the cache. `sources` went into it, with project paths.
-    `cached`: it was there already.
+    `cubin` is the file to load; it stays in the cache. `sources` are its inputs, with project
+    paths. `cached`: it was in the cache already.
     """
 
     cubin: Path
@@ -273,8 +272,8 @@ class _Kept(Record, frozen=True):
     build: Build
 
 
-#: Made here and not by the first thread that compiles: msgspec ends a process in which two meet a
-#: type for the first time.
+#: Made here and not by the first thread that compiles: msgspec crashes if two threads use a type
+#: for the first time at once.
 _ENTRIES = msgspec.json.Decoder(_Kept)
 
 
@@ -301,18 +300,18 @@ def build(
     compiler: Literal["auto", "nvcc", "nvrtc"] = "auto",
     limit: Deadline = Deadline(),  # noqa: B008 - frozen
 ) -> BuildResult:
-    """Compile a version for one architecture, or find it compiled.
+    """Compile a version for one architecture, or find it in the cache.
 
-    `project` is the root of the paths that end up in line tables. `arch` is ``sm_90``; the suffixes
-    ``a`` and ``f`` are passed on. For CUDA C++ the `compiler` ``auto`` takes nvcc where it is, else
-    NVRTC. `limit`: when it is ended.
+    `project` is the root of the paths in line tables. `arch` is ``sm_90``; the suffixes
+    ``a`` and ``f`` are passed on. For CUDA C++ the `compiler` ``auto`` is nvcc if installed, else
+    NVRTC. `limit`: when to stop it.
 
     Raises:
-        KernelError: it does not compile; the compiler's message at the file's line. Or that takes
+        KernelError: it does not compile (the compiler's message at the file's line), or that takes
             more time or memory than it may.
         MissingError: no compiler, or no place to keep the result.
-        UsageError: an architecture or a flag that the compiler does not know, or a
-            version that brings no kernel of its own.
+        UsageError: an architecture or a flag that the compiler does not know, or a version that
+            brings no kernel of its own.
     """
     if version.kind == "python":
         raise UsageError(
@@ -329,7 +328,7 @@ def build(
         )
     arch = target(version, arch)
     closed_to = project.root if project.closed else None
-    # A kernel in Python is a program: who may write and run one may read what it likes.
+    # A kernel in Python is a program: its author may read any file anyway.
     python = version.kind == "triton"
     tool = Triton(version) if python else compilers.choose(compiler, closed_to)
     sources = local_sources(project, version)
@@ -345,7 +344,7 @@ def build(
 
 
 def _of_image(project: Project, version: Version) -> BuildResult:
-    """The machine code of a lifted launch, where drivers and profilers find it."""
+    """The machine code of a lifted launch, in a place where drivers and profilers find it."""
     image = load_image(project, version)
     made = hashlib.sha256(image.cubin + msgspec.json.encode(image.build)).hexdigest()
     folder = cache_folder("build") / _key(["image"], image.build.arch, (made,), ())
@@ -416,7 +415,7 @@ def _compile(
 
 
 def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> None:
-    """Tell a wrong option from wrong code: it is not the kernel's fault."""
+    """Distinguish a wrong option from wrong code: it is not the kernel's fault."""
     if _BAD_ARCH.search(log):
         known = tool.architectures()
         raise UsageError(
@@ -437,7 +436,7 @@ def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> No
 
 
 def _check_defines(version: Version, made: Build) -> None:
-    """Refuse a define that the source defines again, to something else: it has no effect."""
+    """Refuse a define that the source redefines to another value: it has no effect."""
     for name in version.defines:
         if re.search(rf'redefinition of macro "{name}"|"{name}" redefined', made.log):
             raise UsageError(
@@ -468,7 +467,7 @@ def _check_kernels(version: Version, made: Build) -> None:
                 f"`template __global__ void {example}(...);` with the types of its parameters, "
                 f'and write kernel = "{example}".'
             )
-            if len(kinds) == 1:  # arguments may be defines, which have other values in a tuning
+            if len(kinds) == 1:  # arguments may be defines, whose values differ in a tuning
                 hint += f' Only one is compiled, {kinds[0]}: kernel = "{base}" selects it.'
             elif kinds:
                 hint += f" Compiled are {', '.join(kinds)}."
@@ -486,7 +485,7 @@ def _check_kernels(version: Version, made: Build) -> None:
 
 
 def _read(folder: Path) -> _Kept | None:
-    """The entry in a folder, or None where it is absent or damaged."""
+    """The entry in a folder, or None if it is missing or damaged."""
     try:
         checksum, _, record = (folder / _RECORD).read_bytes().partition(b"\n")
         if hashlib.sha256(record).hexdigest().encode() != checksum:
@@ -527,8 +526,8 @@ def _rename(temporary: Path, folder: Path) -> None:
             temporary.rename(folder)
             return
         if _read(folder) is not None:
-            return  # the other process was first, and made the same
-        # A damaged entry is moved away in one step, so that no reader meets half of it.
+            return  # the other process was first, with the same result
+        # A damaged entry is moved away in one step, so that no reader finds half of it.
         trash = Path(tempfile.mkdtemp(prefix=".old-", dir=folder.parent))
         with contextlib.suppress(OSError):
             folder.rename(trash / "entry")
@@ -537,7 +536,7 @@ def _rename(temporary: Path, folder: Path) -> None:
 
 
 def compiles(project: Project, version: Version) -> str:
-    """The reason why a version of a recorded launch does not compile here; empty: it compiles."""
+    """The reason why a recorded launch's version does not compile here; empty: it compiles."""
     try:
         lifted = read_lifted(project.kernels / version.study / FOLDER)
         build(project, version, architecture(lifted))

@@ -1,9 +1,9 @@
-"""Restrict the files that a compiler can open for a program's request; Linux itself does it.
+"""Restrict the files that a compiler can open for a program's request, by means of Linux.
 
 An include has a dozen spellings, and more than one pass of a compiler reads directives: nvcc's
-front end acts upon those that the preprocessor made of macros, and its own list of dependencies
-(``-M``) does not name them. All of them open a file in the end. So the compiler runs where no other
-file can be opened (Landlock, since Linux 5.13): only those of the toolkit and the system, the
+front end acts on those that the preprocessor made from macros, and its own list of dependencies
+(``-M``) does not name them. All of them open a file in the end. So the compiler runs under a
+restriction (Landlock, since Linux 5.13): it can open only files of the toolkit and the system, the
 folders that its user's own variables name, and the copies of the sources in a folder of its own. A
 message cannot quote an unreadable file.
 """
@@ -23,10 +23,10 @@ from workbench.errors import MissingError
 
 T = TypeVar("T")
 
-# The system calls have these numbers wherever Linux runs a CUDA toolkit.
+# The system calls have these numbers on every Linux that runs a CUDA toolkit.
 _CREATE, _ADD, _RESTRICT, _NO_NEW_PRIVILEGES = 444, 445, 446, 38
 _RUN, _WRITE, _READ, _LIST = 1, 2, 4, 8
-#: All that the first edition of Landlock knows; what it knows can be asked of every later one.
+#: All rights of Landlock's first version; every later version knows them too.
 _ALL = (1 << 13) - 1
 #: The system's folders: a compiler needs their shared libraries, headers and a shell.
 _SYSTEM = (
@@ -35,7 +35,7 @@ _SYSTEM = (
 )
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _HOST_COMPILERS = ("g++", "gcc", "c++", "cc", "clang++")
-#: Variables by which a user names folders of headers and libraries, or the toolkit.
+#: Variables in which a user names folders of headers and libraries, or the toolkit.
 _NAMED = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LD_LIBRARY_PATH"),
     *("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"),
@@ -46,9 +46,9 @@ _FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 def reach(root: Path, *more: Path) -> tuple[str, ...]:
     """Return the folders and files that a compiler may read.
 
-    `root` is the project's, whose copies alone it sees; `more` is its own folder.
+    `root` is the project's root, of which it sees only the copies; `more` is its own folder.
     """
-    # The user, and no file of the project, sets folders of headers in the environment.
+    # The user, not a file in the project, sets folders of headers in the environment.
     named = [each for name in _NAMED for each in os.environ.get(name, "").split(os.pathsep)]
     for flag in " ".join(os.environ.get(name, "") for name in _FLAGS).replace("=", " ").split():
         named.append(flag.removeprefix("-I"))
@@ -69,7 +69,7 @@ def _holds(path: Path, hidden: list[Path]) -> bool:
 
 
 def _around(path: Path, hidden: list[Path]) -> Iterator[Path]:
-    """A path without hidden files below it, or else the visible entries."""
+    """The path itself if no hidden files are below it, else its visible entries."""
     path = path.resolve()
     if not _holds(path, hidden):
         yield path
@@ -89,10 +89,10 @@ def required() -> None:
 
 
 def restrict(reading: Iterable[str], writing: str) -> None:
-    """From here on this thread, and all that it starts, opens nothing else; for good.
+    """Permanently restrict this thread, and all that it starts, to opening these paths.
 
-    `reading` are folders and files that may be read, and run, `writing` the folder that may be
-    written as well. Raises OSError: the system cannot do so.
+    `reading` are folders and files that may be read and run, `writing` a folder that may also be
+    written. Raises OSError: the system cannot do so.
     """
     ruleset = _checked(_call(_CREATE, struct.pack("=Q", _ALL), 8, 0))
     try:
@@ -112,7 +112,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there is not read
+        return  # a missing path cannot be read
     try:
         if not os.path.isdir(path):  # noqa: PTH112 - it may be a device
             access &= _RUN | _READ | _WRITE
@@ -122,13 +122,13 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def within(act: Callable[[], T], reading: Iterable[str], writing: str) -> T:
-    """Run `act` so that it, and its children, open nothing else (`restrict`); OSError: not here."""
+    """Run `act` so that it and its children open nothing else (`restrict`; raises OSError)."""
 
     def closed() -> T:
         restrict(reading, writing)
         return act()
 
-    with ThreadPoolExecutor(1) as thread:  # it alone is closed, and ends
+    with ThreadPoolExecutor(1) as thread:  # only this thread is restricted, and it ends
         return thread.submit(closed).result()
 
 

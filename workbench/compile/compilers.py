@@ -1,19 +1,18 @@
-"""The compilers of device code: nvcc, NVRTC out of PyPI wheels, and Triton's for kernels in Python.
+"""The compilers for device code: nvcc, NVRTC from PyPI wheels, and Triton's for kernels in Python.
 
-The first two compile in a neutral folder that mirrors the project, and every path that they
-write into PTX, cubin and line tables is made relative to it:
+The first two compile in a neutral folder that mirrors the project, and every path that they write
+into PTX, cubin and line tables is made relative to it:
 
-* Both write absolute names, whatever name the source was given. nvcc's PTX is
-  therefore rewritten and then assembled as it stands, so its cubin says
-  ``kernels/sgemm/v3_padded.cu``. NVRTC gives the cubin directly; its folder names
-  are replaced in place by neutral ones of the same length, filled up with ``/``
-  (``kernels/sgemm///``), which every reader that normalizes paths takes for the same.
+* Both write absolute names, even if the source is given by a relative one. nvcc's PTX is therefore
+  rewritten and then assembled, so its cubin says ``kernels/sgemm/v3_padded.cu``. NVRTC gives the
+  cubin directly; its folder names are replaced in place by neutral ones of the same length, padded
+  with ``/`` (``kernels/sgemm///``), which every reader that normalizes paths takes for the same.
 * Their PTX has the same ``.file`` and ``.loc`` entries for a kernel's own lines. NVRTC has fp16 and
   bf16 types built in, so lines of ``cuda_fp16.hpp`` appear in nvcc's tables only; and it knows no
   host headers such as ``<cstdio>``.
 
-A version with ``[[launch]]`` in a ``.py`` file is compiled by Triton, asked for a chip that need
-not be here, to PTX and a cubin like one in CUDA C++; PyTorch is not needed, and no GPU.
+Triton compiles a version with ``[[launch]]`` in a ``.py`` file, for a chip that need not be here,
+to PTX and a cubin like one in CUDA C++; neither PyTorch nor a GPU is needed.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ from workbench.specs import Version
 from workbench.study.frontmatter import place
 
 HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
-#: Variables by which nvcc takes further flags; they decide what it makes.
+#: Variables from which nvcc takes further flags; they change its output.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-#: A closed compiler's results are kept apart: its messages are for that caller alone.
+#: A restricted compiler's results are cached separately: its messages are for that caller only.
 _CLOSED = ("closed",)
-#: Of the extra `emulator`; never our own name, which is somebody else's on PyPI.
+#: The packages of the extra `emulator`; our own name is another project's on PyPI.
 NVRTC_PACKAGES = (
     "'cuda-bindings>=13.0,<14' 'nvidia-cuda-cccl>=13.0,<13.1' 'nvidia-cuda-crt>=13.0,<13.1' "
     "'nvidia-cuda-nvcc>=13.0,<13.1' 'nvidia-cuda-nvrtc>=13.0,<13.1' "
@@ -64,9 +63,9 @@ _FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.MULTILINE)
 
 
 class Output(Record, frozen=True):
-    """A compiler's output, or `failed`; `log` is its own words with neutral paths.
+    """A compiler's output, or `failed`; `log` is its own text with neutral paths.
 
-    `shared` and `args`: bytes of shared memory and null pointers that a launch has to add.
+    `shared` and `args`: bytes of shared memory and null pointers that a launch must add.
     """
 
     log: str
@@ -78,7 +77,7 @@ class Output(Record, frozen=True):
 
 
 def find_nvcc() -> Path | None:
-    """nvcc: on PATH, in CUDA_HOME, CUDA_PATH or CUDA_ROOT, or in /usr/local/cuda."""
+    """Find nvcc: on PATH, in CUDA_HOME, CUDA_PATH or CUDA_ROOT, or in /usr/local/cuda."""
     on_path = program("nvcc")
     if on_path:
         return Path(on_path)
@@ -91,13 +90,13 @@ def find_nvcc() -> Path | None:
 
 
 def wheels() -> list[Path]:
-    """The folders that NVIDIA's wheels are installed in: ``nvidia`` of site-packages."""
+    """The folders in which NVIDIA's wheels are installed: ``nvidia`` of site-packages."""
     spec = importlib.util.find_spec("nvidia")
     return [Path(root) for root in (spec.submodule_search_locations if spec else None) or ()]
 
 
 def wheel_nvcc() -> Path | None:
-    """Nvcc of the extra `emulator` (``nvidia/cu13/bin`` in site-packages)."""
+    """The nvcc of the extra `emulator` (``nvidia/cu13/bin`` in site-packages)."""
     found = (root / "cu13" / "bin" / "nvcc" for root in wheels())
     return next((each for each in found if os.access(each, os.X_OK)), None)
 
@@ -116,9 +115,9 @@ def _nvcc_version(nvcc: Path) -> str:
 
 
 class StoppedError(Exception):
-    """A compiler was ended, or gave up: it took more than it may.
+    """A compiler was ended, or failed, because it took more time or memory than it may.
 
-    `took` is like ``took longer than 30 s``; `hint` says what to do next.
+    `took` is like ``took longer than 30 s``; `hint` gives advice.
     """
 
     def __init__(self, took: str, hint: str) -> None:
@@ -136,7 +135,7 @@ _NO_MEMORY = re.compile(
 
 
 def _check_memory(said: str) -> None:
-    """Raise StoppedError where a compiler that failed says that it lacks memory."""
+    """Raise StoppedError if a compiler that failed reports a lack of memory."""
     if _NO_MEMORY.search(said):
         took, hint = too_much_memory("a compiler")
         raise StoppedError(took, f"A template or array that grows without end does. {hint}")
@@ -151,7 +150,7 @@ def run_compiler(
     reach: tuple[str, ...] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a compiler, and end it with its children; StoppedError: it takes more than it may."""
-    if env is None:  # temporary files go where they are removed with all else
+    if env is None:  # temporary files are removed with the folder
         env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
     with guarded() as guard:
 
@@ -165,7 +164,7 @@ def run_compiler(
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # nvcc starts others, which are to end with it
+                start_new_session=True,  # nvcc starts other programs, which must end with it
             )
 
         try:
@@ -191,9 +190,9 @@ def run_compiler(
 
 
 def neutral_path(path: str, folder: Path, toolkit: Path | None) -> str:
-    """A path as line tables may hold it: no part of it says which machine it was.
+    """A path as line tables may hold it: no part of it identifies the machine.
 
-    `path` is as the compiler wrote it; what lies in `folder`, where it ran, becomes relative, and
+    `path` is as the compiler wrote it; a path in `folder`, where it ran, becomes relative, and
     headers of the `toolkit` become ``cuda/…``.
     """
     plain = posixpath.normpath(path)
@@ -221,7 +220,7 @@ def neutral_ptx(ptx: str, folder: Path, toolkit: Path | None) -> str:
 
 
 def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
-    """A cubin whose line tables name no folder of this machine, byte for byte as long."""
+    """The cubin, of unchanged length, with line tables that name no folder of this machine."""
     for root in dict.fromkeys((os.path.realpath(folder), str(folder))):
         name = re.compile(re.escape(os.fsencode(root)) + rb"/?([^\0]*)\0")
 
@@ -236,7 +235,7 @@ def neutral_cubin(cubin: bytes, folder: Path) -> bytes:
 class Nvcc:
     """nvcc of an installed CUDA toolkit.
 
-    It reads of the project `closed_to` copies alone (`workbench.compile.closed`).
+    `closed_to`: it can read only the copies of this project (`workbench.compile.closed`).
     """
 
     name = "nvcc"
@@ -249,7 +248,7 @@ class Nvcc:
 
     @property
     def identity(self) -> list[str]:
-        """All of the compiler that decides what it makes, for the cache's key."""
+        """All properties of the compiler that affect its output, for the cache's key."""
         variables = [os.environ.get(each, "") for each in FLAG_VARIABLES]
         return [self.name, self.version, *variables, *_CLOSED[: self._reach is not None]]
 
@@ -266,7 +265,7 @@ class Nvcc:
         flags: tuple[str, ...],
         limit: Deadline = Deadline(),  # noqa: B008 - frozen
     ) -> Output:
-        """Compile `source` (relative to `folder`) to PTX, make that neutral, assemble it."""
+        """Compile `source` (relative to `folder`) to PTX, make its paths neutral, assemble it."""
         base = [str(self.path), f"-arch={arch}", *flags]
         words = [*base, "-ptx", "-o", "out.ptx", source]
         first = run_compiler(words, folder, limit, reach=self._reach)
@@ -279,7 +278,7 @@ class Nvcc:
         return self._assemble(folder, ptx, [*base, "-Xptxas", "-v"], limit, log)
 
     def assemble(self, folder: Path, ptx: str, arch: str, flags: tuple[str, ...]) -> Output:
-        """Existing PTX, unchanged."""
+        """Assemble existing PTX, unchanged."""
         (folder / "out.ptx").write_text(ptx, encoding="utf-8")
         return self._assemble(folder, ptx, [str(self.path), f"-arch={arch}", *flags], Deadline())
 
@@ -304,7 +303,7 @@ def _distribution(*names: str) -> str:
 
 
 def nvrtc_version() -> str:
-    """Version of the NVRTC wheel, or empty where it or its bindings are not installed."""
+    """Version of the NVRTC wheel; empty if it or its bindings are not installed."""
     try:
         if importlib.util.find_spec("cuda.bindings") is None:
             return ""
@@ -314,7 +313,7 @@ def nvrtc_version() -> str:
 
 
 def wheel_headers() -> Path | None:
-    """The CUDA headers that came as wheels: ``nvidia/cu13/include`` in site-packages."""
+    """The CUDA headers that were installed as wheels: ``nvidia/cu13/include`` in site-packages."""
     for root in wheels():
         for folder in ("cu13", "cu12", "cuda_runtime"):
             candidate = root / folder / "include"
@@ -326,8 +325,8 @@ def wheel_headers() -> Path | None:
 class Nvrtc:
     """NVRTC of the ``emulator`` extra, in a child process (`workbench.compile.nvrtc`).
 
-    The child has its own working folder, and a fault of the native library ends it alone. `version`
-    is that of the wheel; `closed_to` as of `Nvcc`.
+    The child has its own working folder, and a crash of the native library ends only the child.
+    `version` is that of the wheel; `closed_to` as for `Nvcc`.
     """
 
     name = "nvrtc"
@@ -338,7 +337,7 @@ class Nvrtc:
 
     @property
     def identity(self) -> list[str]:
-        """All of the compiler that decides what it makes, for the cache's key."""
+        """All properties of the compiler that affect its output, for the cache's key."""
         headers = _distribution("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12")
         return [self.name, self.version, headers, *_CLOSED[: self._closed_to is not None]]
 
@@ -386,10 +385,10 @@ class Nvrtc:
 
 
 def nvrtc_flags(flags: tuple[str, ...]) -> list[str]:
-    """The flags of nvcc as NVRTC knows them.
+    """Convert nvcc's flags to NVRTC's.
 
-    ``-O3`` is NVRTC's only level and goes; ``-Xptxas X`` has one spelling; a flag
-    that takes its value as a word of its own is joined with it.
+    ``-O3`` is NVRTC's only level and is dropped; ``-Xptxas X`` has one spelling; a flag with its
+    value as a separate word is joined with it.
     """
     joined = {"-Xptxas": "--ptxas-options=", "--ptxas-options": "--ptxas-options="}
     joined |= {"-I": "-I", "-D": "-D", "-maxrregcount": "-maxrregcount="}
@@ -412,9 +411,9 @@ def ask(
     env: dict[str, str],
     limit: Deadline,
 ) -> dict[str, object]:
-    """Ask a compiler's child process; ``missing`` in its answer says why there is none.
+    """Ask a compiler's child process; ``missing`` in its answer says why it is not available.
 
-    `request` is sent to it as JSON; `limit`: when it is ended. Raises StoppedError: it took more
+    `request` is sent to it as JSON; `limit`: when to stop it. Raises StoppedError: it took more
     time or memory than it may.
     """
     start = own_module(module, cwd=folder, env=env)
@@ -428,19 +427,19 @@ def ask(
 
 
 def clean(log: str, folder: Path) -> str:
-    """A compiler's words without the folder that it ran in."""
+    """A compiler's text without the folder in which it ran."""
     for root in dict.fromkeys((os.path.realpath(folder), str(folder))):
         log = log.replace(f"{root}/", "")
     return log.strip()
 
 
 def available() -> list[Nvcc | Nvrtc]:
-    """The compilers that are here, the preferred one first."""
+    """The installed compilers, the preferred one first."""
     return list(_found())
 
 
 def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
-    """As `available`, but each is looked for only when it is asked for."""
+    """As `available`, but each is looked up only when it is requested."""
     nvcc = find_nvcc()
     if nvcc is not None:
         yield Nvcc(nvcc, closed_to)
@@ -453,10 +452,10 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 
 
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
-    """The compiler to use: nvcc where it is, else NVRTC; or the one that is named.
+    """The compiler to use: nvcc if installed, else NVRTC; or the named one.
 
-    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as of `Nvcc`. Raises MissingError: not
-    here; says how to get one and what works without. Or this system cannot limit what it reads.
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as for `Nvcc`. Raises MissingError: not
+    installed (the hint says how to get one), or its files cannot be restricted here.
     """
     if closed_to is not None:
         closed.required()
@@ -476,7 +475,7 @@ def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
 
 
 def constant(text: str) -> Any:
-    """A define as Python means it: a number, None, or else the text."""
+    """A define as a Python value: a number, None, or else the text."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -488,7 +487,7 @@ class Triton:
 
     Raises:
         MissingError: it is not installed.
-        UsageError: the version launches several kernels: each would be a module of its own.
+        UsageError: the version launches several kernels: each would be a separate module.
     """
 
     name = "triton"
@@ -511,7 +510,7 @@ class Triton:
 
     @property
     def identity(self) -> list[str]:
-        """All that decides what it makes beside the source, for the cache's key."""
+        """All that affects its output apart from the source, for the cache's key."""
         (launch,) = self._version.launches
         return [
             self.name,
@@ -523,7 +522,7 @@ class Triton:
         ]
 
     def architectures(self) -> list[str]:
-        """Those that it is known to compile for."""
+        """The architectures for which it is known to compile."""
         return ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 
     def compile(
@@ -548,7 +547,7 @@ class Triton:
             ],
             "capability": int(re.sub(r"\D", "", arch)),
         }
-        # Its own variables could change what is made without a trace in the cache's key.
+        # Its own variables could change the output without changing the cache's key.
         env = {name: text for name, text in os.environ.items() if not name.startswith("TRITON_")}
         env |= {
             "TRITON_DUMP_PTXAS_LOG": "1",

@@ -1,4 +1,4 @@
-"""Libraries in C and C++ for this machine's own processor."""
+"""Compile libraries in C and C++ for this machine's own processor."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def built(
 ) -> bytes:
     """Compile one file to a shared library.
 
-    `options` follow those that make a library. `failed` is the error to raise where the file does
-    not compile, and its hint.
+    `options` follow those that make a library. `failed` is the error to raise if the file does not
+    compile, and its hint.
 
     Raises:
-        MissingError: the compiler does not run, or does not end.
+        MissingError: the compiler does not run, or does not end in time.
         WorkbenchError: it does not compile; as `failed` says.
     """
     with private_folder() as holder:

@@ -1,8 +1,8 @@
-"""Machine code that is not compiled here: the module of a lifted launch, as a version's build.
+"""Machine code that is not compiled here: a lifted launch's module, as a version's build.
 
-A version whose front matter has `image` is run as it was recorded. Its text is what was found of
-the source, cut to what is for the device: a comment ``// from softmax.cu:17`` says where the lines
-behind it stand in the file that the line table names. So counters are shown at the version's own
+A version whose front matter has `image` is run as it was recorded. Its text is the source as far as
+it was found, cut to the device code: a comment ``// from softmax.cu:17`` names the place of the
+lines after it in the file that the line table names. So counters are shown at the version's own
 lines, and a version made from that text is compared with it line by line.
 """
 
@@ -30,15 +30,15 @@ from workbench.study.lifted import FOLDER, LiftedLaunch, lifted_bytes, read_lift
 _AGAIN = "Lift the kernel again: `workbench new --from-launch …`."
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+")(?!/usr/|/opt/nvidia/)[^"]*[/\\]', re.MULTILINE)
 _PTX_TEXT = ".nv_debug_ptx_txt"
-#: Folders that are the same everywhere.
+#: Folders that are the same on every machine.
 _SYSTEM = ("/usr/", "/opt/nvidia/")
-#: Of ``.nv.info``: the format of attributes with bytes of their own; a function's registers and
-#: stack (four bytes for the function, four for its value), and the bytes of a kernel's parameters.
+#: In ``.nv.info``: the format of attributes with data; a function's registers and stack (four bytes
+#: for the function, four for the value); a kernel's parameter bytes.
 _WITH_BYTES, _REGISTERS, _FRAME, _PARAMETERS = 4, 0x2F, 0x11, 0x19
 
 
 class Image(Record, frozen=True):
-    """A module: its machine code, and the build that it is."""
+    """A module: its machine code, and its build."""
 
     cubin: bytes
     build: Build
@@ -53,9 +53,9 @@ def load_image(project: Project, version: Version) -> Image:
     """The machine code that a version names, from ``captured/``.
 
     Raises:
-        MissingError: the folder is not here.
+        MissingError: the folder does not exist.
         DataError: it is damaged, or holds another image than the version was written for.
-        KernelError: the image has no kernel of a launch's name.
+        KernelError: the image has no kernel with a launch's name.
     """
     folder = project.kernels / version.study / FOLDER
     lifted = read_lifted(folder)
@@ -91,7 +91,7 @@ def load_image(project: Project, version: Version) -> Image:
 
 
 def _without_folders(cubin: bytes) -> bytes:
-    """The same code, its files named without a machine's folders: as long, filled up with ``/``."""
+    """The code with a machine's folders replaced in file names, padded to their length by ``/``."""
     section = ELFFile(io.BytesIO(cubin)).get_section_by_name(".debug_line")
     if section is None:
         return cubin
@@ -111,7 +111,7 @@ def _named(cubin: bytes) -> tuple[str, ...]:
 
 
 def fits(image: str, chip: str) -> bool:
-    """Test whether machine code for one architecture runs on another's chip: ``sm_80`` on sm_86."""
+    """Test whether machine code for one architecture runs on another chip: ``sm_80`` on sm_86."""
     (one, other) = (re.match(r"sm_(\d+)(\d)([af]?)", each) for each in (image, chip))
     if one is None or other is None:
         return False
@@ -143,7 +143,7 @@ def _attributes(elf: ELFFile, section: str) -> Iterator[tuple[int, bytes]]:
 
 
 def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
-    """Read registers a thread (None: unknown) and bytes of parameters of a kernel from its cubin.
+    """Read a kernel's registers per thread (None: unknown) and parameter bytes from its cubin.
 
     Raises ValueError: it is not a cubin.
     """
@@ -170,7 +170,7 @@ def kernel_facts(image: bytes, symbol: str) -> tuple[int | None, int]:
 
 
 def _resources(elf: ELFFile, kernels: Iterable[str]) -> Iterable[KernelResources]:
-    """Resources of kernels, from the image; spills that it does not state stay 0 in the record."""
+    """Resources of kernels, from the image; it does not state spills, so they stay 0."""
     symbols = elf.get_section_by_name(".symtab")
     found: dict[tuple[int, str], int] = {}
     for attribute, data in _attributes(elf, ".nv.info"):
@@ -196,7 +196,7 @@ def _resources(elf: ELFFile, kernels: Iterable[str]) -> Iterable[KernelResources
 
 
 def _shared(elf: ELFFile, kernel: str) -> int:
-    """Bytes of a kernel's own shared memory, without what the system keeps for itself."""
+    """Bytes of a kernel's own shared memory, without the part that the system reserves."""
     section = elf.get_section_by_name(f".nv.shared.{kernel}")
     if section is None:
         return 0
@@ -207,7 +207,7 @@ def _shared(elf: ELFFile, kernel: str) -> int:
 
 
 def code_digests(cubin: bytes) -> dict[str, str]:
-    """Function of a cubin -> the SHA-256 of its machine code; empty where it cannot be read."""
+    """Function of a cubin -> the SHA-256 of its machine code; empty if it cannot be read."""
     try:
         return {
             section.name.removeprefix(".text."): sha256(section.data()).hexdigest()
@@ -219,7 +219,7 @@ def code_digests(cubin: bytes) -> dict[str, str]:
 
 
 def has_ptx(cubin: bytes) -> bool:
-    """Test whether machine code holds the PTX that it was made of."""
+    """Test whether machine code contains the PTX from which it was made."""
     try:
         return ELFFile(io.BytesIO(cubin)).get_section_by_name(_PTX_TEXT) is not None
     except ELFError:
@@ -229,7 +229,7 @@ def has_ptx(cubin: bytes) -> bool:
 def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
     """Return the PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
 
-    It has lost its ``.file`` directives; the machine code says an instruction's line.
+    It has lost its ``.file`` directives; the machine code gives each instruction's line.
     """
     section = elf.get_section_by_name(_PTX_TEXT)
     if section is None:
@@ -240,7 +240,7 @@ def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
 
 
 def ptx_inside(cubin: bytes) -> bytes:
-    """The PTX that machine code keeps; empty where it keeps none."""
+    """The PTX that machine code contains; empty if there is none."""
     try:
         return _ptx_inside(ELFFile(io.BytesIO(cubin)), _named(cubin)).encode()
     except (ELFError, struct.error, ValueError, IndexError):
@@ -248,7 +248,7 @@ def ptx_inside(cubin: bytes) -> bytes:
 
 
 def resources_of(cubin: bytes, kernels: Iterable[str]) -> tuple[KernelResources, ...]:
-    """Return ptxas's resources of kernels; empty where this is not machine code."""
+    """Return ptxas's resources for kernels; empty if this is not machine code."""
     try:
         return tuple(_resources(ELFFile(io.BytesIO(cubin)), kernels)) if cubin else ()
     except (ELFError, struct.error, ValueError, IndexError):
@@ -256,7 +256,7 @@ def resources_of(cubin: bytes, kernels: Iterable[str]) -> tuple[KernelResources,
 
 
 def with_text(profile: Profile, version: Version) -> Profile:
-    """A profile of an image, with the version's text among its sources (`callers.placed`)."""
+    """An image's profile, with the version's text among its sources (`callers.placed`)."""
     if not version.image or any(each.path == version.path for each in profile.sources):
         return profile
     text = SourceFile(

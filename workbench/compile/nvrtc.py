@@ -1,9 +1,8 @@
 """Child process around NVRTC: a request on stdin, an answer on stdout, both JSON.
 
 ``{"source": path, "options": [...], "reach": [...]}`` compiles the file, which is in the current
-folder under the path that diagnostics are to show, and writes ``out.ptx`` and
-``out.cubin`` there; it then reads only the other files in `reach`, if given.
-``{}`` asks for the architectures alone. The answer is
+folder under the path that diagnostics should show, and writes ``out.ptx`` and ``out.cubin`` there.
+If `reach` is given, it reads no other files. ``{}`` requests only the architectures. The answer is
 ``{"ok", "log"}``, ``{"architectures"}`` or ``{"missing": reason}``.
 """
 
@@ -17,8 +16,8 @@ from typing import Any
 
 from workbench.compile.closed import restrict
 
-#: NVRTC refuses the toolkit's `cuda.h`, which declares functions of the host; a kernel needs its
-#: type of a TMA descriptor alone (128 bytes, aligned to 64). CCCL has fixed-width integers.
+#: NVRTC refuses the toolkit's `cuda.h`, which declares host functions; a kernel needs only its type
+#: for a TMA descriptor (128 bytes, aligned to 64). CCCL has fixed-width integers.
 _HEADERS = {
     b"cuda.h": b"""#pragma once
 typedef struct alignas(64) CUtensorMap_st {
@@ -35,7 +34,7 @@ typedef struct alignas(64) CUtensorMap_st {
 
 
 def _bytes(program: Any, size: Callable[..., Any], get: Callable[..., Any]) -> bytes:
-    """One of NVRTC's results: its size is asked first, then a buffer is filled."""
+    """Get one of NVRTC's results: first its size, then its bytes."""
     _, length = size(program)
     buffer: bytes = b" " * length
     get(program, buffer)
@@ -43,7 +42,7 @@ def _bytes(program: Any, size: Callable[..., Any], get: Callable[..., Any]) -> b
 
 
 def compile_file(nvrtc: Any, source: str, options: list[str]) -> dict[str, object]:
-    """Compile one file of the current folder; the answer says how it went."""
+    """Compile one file in the current folder; return the answer."""
     text = Path(source).read_bytes()
     status, program = nvrtc.nvrtcCreateProgram(
         text, source.encode(), len(_HEADERS), list(_HEADERS.values()), list(_HEADERS)
@@ -74,7 +73,7 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
         return {"missing": str(error)}
     try:
         if "reach" in request:
-            nvrtc.nvrtcGetSupportedArchs()  # which loads the library
+            nvrtc.nvrtcGetSupportedArchs()  # this loads the library
             library = Path(nvrtc.__file__).parents[2] / "nvidia"
             restrict([*request["reach"], str(library)], str(Path.cwd()))
         if "source" in request:

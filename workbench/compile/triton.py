@@ -1,11 +1,11 @@
 """Child process around Triton's compiler: a request on stdin, an answer on stdout, both JSON.
 
 ``{"source", "kernel", "constants", "num_warps", "num_stages", "divisible", "capability"}``
-runs a version's file, which lies in the current folder, compiles one kernel of it for a chip
-that need not be here, and writes ``out.ptx`` and ``out.cubin``. The answer is ``{"ok", "log",
-"shared", "args"}`` (bytes of dynamic shared memory and pointers that every launch has to add)
-or ``{"missing": reason}``. The file is given to Python under its project path, so the line
-tables name no folder of this machine.
+runs a version's file, which is in the current folder, compiles one of its kernels for a chip that
+need not be here, and writes ``out.ptx`` and ``out.cubin``. The answer is ``{"ok", "log", "shared",
+"args"}`` (bytes of dynamic shared memory and pointers that every launch must add) or
+``{"missing": reason}``. The file is given to Python under its project path, so the line tables name
+no folder of this machine.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _module(path: str) -> types.ModuleType:
 
 
 def _signature(function: Any, constants: dict[str, Any], line: int) -> dict[str, str]:
-    """Parameter -> type, in Triton's words; `constexpr` for what `constants` give."""
+    """Parameter -> type, in Triton's words; `constexpr` for names in `constants`."""
     found: dict[str, str] = {}
     for parameter in function.params:
         name = parameter.name
@@ -84,7 +84,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
     function = getattr(_module(path), kernel, None)
     if not isinstance(function, triton.JITFunction):
         raise _SourceError(1, f"`{kernel}` is not a function decorated with @triton.jit")
-    # Triton counts from the `def`, behind the decorators.
+    # Triton counts from the `def`, after the decorators.
     rows = function.raw_src
     first = function.starting_line_number + next(
         index for index, row in enumerate(rows) if row.lstrip().startswith("def ")
@@ -93,8 +93,8 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
     constants = {
         name: request["constants"][name] for name, t in signature.items() if t == "constexpr"
     }
-    # Buffers are aligned far better than this. Triton's own launches look at the integers that
-    # they are given and compile anew; here the version says what holds for all of its problems.
+    # Buffers are aligned far better than this. Triton's own launches check their integer arguments
+    # and recompile; here the version states what is true for all of its problems.
     given = [place for place, kind in enumerate(signature.values()) if kind != "constexpr"]
     kinds = list(signature.values())
     aligned = {
@@ -112,7 +112,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
         line = first + getattr(error.node, "lineno", 1) - 1
         said = error.error_message or str(error.__cause__ or "Triton gave no reason")
         raise _SourceError(line, said) from None
-    # Triton's own library is wherever it is installed: not "here", but in "triton/…".
+    # Triton's own library may be installed anywhere: its paths become "triton/…".
     root = Path(triton.__file__).parent.parent
     ptx = made.asm["ptx"].replace(f"{root}/", "")
     Path("out.ptx").write_text(ptx, encoding="utf-8")
@@ -129,7 +129,7 @@ def _compile(request: dict[str, Any]) -> dict[str, object]:
 def answer(request: dict[str, Any]) -> dict[str, object]:
     """Answer one request."""
     try:
-        # Printed text, with ptxas's registers, goes into the log: stdout has the answer alone.
+        # Printed text, with ptxas's registers, goes into the log: stdout has only the answer.
         with contextlib.redirect_stdout(io.StringIO()) as said:
             made = _compile(request)
         return {**made, "log": said.getvalue()}
@@ -137,7 +137,7 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
         return {"ok": False, "log": f"{request['source']}({error.line}): error: {error}"}
     except ImportError as error:
         return {"missing": str(error)}
-    except Exception as error:  # whatever a compiler's passes raise; it is the version's affair
+    except Exception as error:  # any error of a compiler's passes; the version is to blame
         return {"ok": False, "log": f"error: {type(error).__name__}: {error}"}
 
 

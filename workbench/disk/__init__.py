@@ -1,7 +1,7 @@
-"""All writing and deleting: whole or not at all, below a folder that was named, through no link.
+"""All writing and deleting: whole or not at all, below a named folder, through no link.
 
-In come a folder and names relative to it, which may stem from a file of somebody else; out
-go files on the disk, or an error that says what was left as it was. A checkout or a site
-from elsewhere can hold links, pipes and names that climb out: none of them leads a write
-or a removal to another place. What is read of them is bounded by `limits`.
+Input: a folder and names relative to it, which may come from a foreign file. Output: files on the
+disk, or an error that names what is unchanged. A checkout or a site from elsewhere can hold links,
+pipes and names that climb out: none of them leads a write or a removal to another place. `limits`
+bounds how much is read from them.
 """

@@ -1,8 +1,8 @@
-"""Keep files that make a user's programs faster; each may be lost at any time.
+"""Keep files that make later runs faster; each may be lost at any time.
 
-Every failure here is a miss, and never an error: a folder that cannot be made or read, a full disk,
-an entry that is damaged or gone. Entries are replaced whole, so two processes at once read the
-one's or the other's.
+Every failure here is a cache miss, never an error: a folder that cannot be made or read, a full
+disk, an entry that is damaged or gone. Entries are replaced whole, so with two writers at once a
+reader gets one entry or the other.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 def digest_of(*words: str) -> str:
-    """A hash of some words, for `entry_name`."""
+    """A hash of some strings, for `entry_name`."""
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def entry_name(digest: str, *editions: int) -> str:
-    """Return an entry's name, of JSON.
+    """Return the name of a JSON entry.
 
     `digest` is a hash of its sources, `editions` other numbers that decide its content.
     """
@@ -39,21 +39,21 @@ def entry_name(digest: str, *editions: int) -> str:
 class Cache(NamedTuple):
     """A folder of entries by name.
 
-    `root` need not exist. Beyond `most` bytes the oldest entries go.
+    `root` need not exist. Beyond `most` bytes, the oldest entries are removed.
     """
 
     root: Path
     most: int
 
     def load(self, name: str, type_: type[T]) -> T | None:
-        """An entry, checked to be of its type; None if missing or unreadable."""
+        """An entry, validated against its type; None if missing or unreadable."""
         with contextlib.suppress(OSError, ValueError, RecursionError, WorkbenchError):
             data = read_regular(self.root / name, ByteLimit("what is kept", self.most))
             return msgspec.json.decode(data, type=type_)
         return None
 
     def save(self, name: str, data: bytes) -> None:
-        """Keep an entry, in place of an earlier one; quietly does nothing where that fails.
+        """Keep an entry, in place of an earlier one; do nothing if that fails.
 
         `data` is JSON, which `load` checks when it reads it.
         """
@@ -72,12 +72,12 @@ class Cache(NamedTuple):
 
 
 class KeptByContent(Generic[T]):
-    """Results computed from files that are read together, in one entry, by their content.
+    """Results computed from files that are read together; one entry, keyed by their content.
 
     The hash of a file's bytes is the only key: not its name or its age, which a checkout, a copy or
     a clock can make wrong. So every file is still read, and one that was replaced, restored or
-    damaged meanwhile is another file. `name` is as `entry_name` gives it; empty: nothing is kept.
-    `kind` is the type of the kept results.
+    damaged meanwhile counts as another file. `name` is as `entry_name` gives it; empty: nothing is
+    kept. `kind` is the type of the kept results.
     """
 
     def __init__(self, cache: Cache, name: str, kind: type[T]) -> None:
@@ -97,6 +97,6 @@ class KeptByContent(Generic[T]):
         return found
 
     def keep(self) -> None:
-        """Keep what was asked for since, for the next time, if it was not all known."""
+        """Save the results used since `load`, unless all of them were cached already."""
         if self._name and not self._seen.keys() <= self._known.keys():
             self._cache.save(self._name, msgspec.json.encode(self._seen))

@@ -1,9 +1,9 @@
-"""Limit input before it is read: one file, many together, and the variables that lift a limit.
+"""Limit input before it is read, for one file and for many; variables can lift a limit.
 
 Files come from anybody. Their expanded size is bounded before they are expanded, so that a file of
-some kilobytes can take neither the machine's memory nor its evening. The limits lie far above
-anything that was ever seen of a kind; where something honest exceeds one all the same, an
-environment variable lifts it. A setting of the project cannot: it would come with the file.
+some kilobytes can take neither the machine's memory nor its evening. The limits are far above
+anything ever seen of each kind. If an honest file still exceeds one, an environment variable lifts
+it. A project's setting cannot: it would come with the file.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ import zstandard
 from workbench.errors import DataError, UsageError
 
 MIB = 1 << 20
-#: Lift the limit on sizes (for all kinds of files), and that on times.
+#: Lift the limit on sizes (for all kinds of files), and the one on times.
 SIZE_VARIABLE, TIME_VARIABLE = "WORKBENCH_LIMIT_MIB", "WORKBENCH_LIMIT_S"
 #: Sets how much memory work may take (`memory`).
 MEMORY_VARIABLE = "WORKBENCH_MEMORY_MIB"
 _LEAST_MEMORY = 4096 * MIB
-#: Content may be this many times as large as its compressed file. Recorded profiles are 13,
-#: reports with many launches of one kernel 50; zeros are 30,000.
+#: Content may be this many times as large as its compressed file. The ratio of recorded profiles is
+#: 13, of reports with many launches of one kernel 50, of zeros 30,000.
 RATIO = 500
-#: From here on the ratio counts: what is small may be as repetitive as it likes.
+#: The ratio applies above this size: small content may be as repetitive as it likes.
 RATIO_FROM = 16 * MIB
-#: A block of zstd is at most 128 KiB and at least four bytes: so much at once is at most 32 MiB.
+#: A zstd block holds at most 128 KiB, and takes at least four bytes: this many expand to 32 MiB.
 _BITE = 1 << 10
 
-#: More than 64 names joined by dots, each of which costs the parser a walk over all before it.
+#: More than 64 names joined by dots: the parser walks over all earlier ones for each.
 _DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}(?=[\w"'-])"""
 )
 
 
 class TotalLimit:
-    """The most that one process takes in of many files together, each counted once.
+    """The most that one process reads from many files together, each counted once.
 
-    Refused files do not count, so that small ones have room behind them. `what` names it in
-    messages; `most` is in bytes, or ``places`` with `count`. `ratio`: so many times a compressed
-    file's size are not counted: honest records expand far less. `each`: the most of one file; 0: as
-    of all.
+    Refused files do not count, so that small ones after them have room. `what` names it in
+    messages; `most` is in bytes, or ``places`` with `count`. `ratio`: this many times a compressed
+    file's size is not counted: honest records expand far less. `each`: the most for one file; 0: as
+    for all.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class TotalLimit:
         self._sum = 0
 
     def take(self, path: Path | str, size: int, packed: int = 0) -> None:
-        """Take in `size` for a file of `packed` bytes, instead of what it had before.
+        """Count `size` for a file of `packed` bytes, instead of its earlier size.
 
         Raises:
-            DataError: it would be too much; names the largest. Nothing was added.
+            DataError: it would be too much; the message names the largest file. Nothing was added.
             UsageError: the variable that lifts it is not a number.
         """
         name, size = str(path), max(0, size - self._ratio * packed)
@@ -99,7 +99,7 @@ class TotalLimit:
 #: Expanded small files: recorded profiles, at most 13 times their size, do not count.
 EXPANDED = TotalLimit("small files expanded beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
-#: A version in CUDA C++ with all of CUTLASS in its project looks at some thousands.
+#: A version in CUDA C++ with all of CUTLASS in its project looks up some thousands.
 LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_000, count=True)
 
 
@@ -120,7 +120,7 @@ class ByteLimit(NamedTuple):
         return self.default if lifted is None else max(self.default, math.ceil(lifted * MIB))
 
     def too_large(self, name: str, shape: Sequence[int], size: int) -> tuple[str, str]:
-        """Return a message and a hint where an array is over the limit; two empty texts if not."""
+        """Return a message and a hint if an array is over the limit; two empty texts if not."""
         total = math.prod(shape) * size
         if total <= self.bytes:
             return "", ""
@@ -131,7 +131,7 @@ class ByteLimit(NamedTuple):
         )
 
     def exceeded(self, path: Path | str, how: str, most: str = "") -> DataError:
-        """The error for a file that is over the limit; `how` says in which way."""
+        """The error for a file that is over the limit; `how` describes the excess."""
         return DataError(
             f"{path} {how}; the limit for {self.what} is {most or _mib(self.bytes)}",
             f"If that is right, raise it: {SIZE_VARIABLE}=N accepts N MiB of any file, at any "
@@ -145,20 +145,20 @@ CAPTURE = ByteLimit("a capture", 256 * MIB, EXPANDED)
 SOURCE = ByteLimit("a source file", 8 * MIB)
 FACTS = ByteLimit("the record of a study", 4 * MIB)
 SETTINGS = ByteLimit("a file of settings", MIB)
-#: Of a problem, in memory: what an honest one needs fits into the largest GPU.
+#: A problem's data in memory: those of an honest problem fit into the largest GPU.
 ARRAY = ByteLimit("an array", 256 * 1024 * MIB)
-#: Of a lifted launch, before and after: twice what a lift keeps without being asked for more.
+#: A lifted launch's memory, before and after: twice a lift's default limit.
 LIFTED = ByteLimit("the buffers of a lifted launch", 4096 * MIB)
 FRONT_MATTER = ByteLimit("front matter", MIB // 16)
 
 
 def seconds(default: float) -> float:
-    """Return a time limit in seconds, or the user's own; UsageError: that is not a number."""
+    """Return a time limit in seconds, or the user's own; UsageError: the latter is not a number."""
     return max(default, _setting(TIME_VARIABLE) or 0.0)
 
 
 def memory() -> int:
-    """Return the bytes that one compiler, or a version in the emulator, may take.
+    """Return the bytes of memory that one compiler, or one version in the emulator, may take.
 
     Half of the machine's memory, at least 4 GiB; or the user's value. Raises UsageError: the
     variable that sets it is not a number.
@@ -171,9 +171,9 @@ def memory() -> int:
 
 
 def too_much_memory(who: str) -> tuple[str, str]:
-    """Return the message about work that needs more than `memory`, and the hint.
+    """Return the message for work that needs more than `memory`, and the hint.
 
-    `who` needs it: ``a compiler``.
+    `who` names the work: ``a compiler``.
     """
     return (
         f"needs more memory than the {_mib(memory())} that {who} may take",
@@ -201,14 +201,14 @@ def _mib(size: int) -> str:
 def inflate(
     data: bytes, path: Path | str, limit: ByteLimit, *, joined: bool = False
 ) -> Iterator[bytes]:
-    """Yield the content of one zstd frame, piece by piece; refuse it as soon as it is too much.
+    """Yield the content of one zstd frame, piece by piece; refuse it as soon as it is too large.
 
     `path` is its name for messages. `joined`: the content of further frames may follow.
 
     Raises:
-        DataError: it announces or holds more than `limit`, or more than 500 times its size; or
-            it exceeds the total limit of files of its kind.
-        ValueError: no zstd frame, cut short, damaged, or followed by other bytes.
+        DataError: it announces or holds more than `limit`, or more than 500 times its size; or it
+            exceeds the total limit for files of its kind.
+        ValueError: not a zstd frame, cut short, damaged, or followed by other bytes.
     """
     most = limit.bytes
     lifted = most > limit.default
@@ -225,7 +225,7 @@ def inflate(
             if whole is not None:
                 yield whole
                 return
-        # A frame may hold more than it announces, which the decoder notices at its end only.
+        # A frame may hold more than it announces; the decoder notices that only at its end.
         for at in range(0, len(data), _BITE):
             packed = data[at : at + _BITE]
             while packed:
@@ -248,7 +248,7 @@ def inflate(
 
 
 def _at_once(data: bytes) -> bytes | None:
-    """Decompress a frame at once, in half of the time; None on any error.
+    """Decompress a frame at once, in half the time; None on any error.
 
     The decoder in pieces then reports the error.
     """
@@ -259,7 +259,7 @@ def _at_once(data: bytes) -> bytes | None:
 
 
 def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, does: str) -> None:
-    """Refuse content of `size` bytes; -1 where a frame does not tell it."""
+    """Refuse content of `size` bytes (-1: the frame does not state it)."""
     most = limit.bytes
     if size > most:
         raise limit.exceeded(path, f"{does} {_mib(size)}")
@@ -269,10 +269,10 @@ def _check(size: int, packed: int, path: Path | str, limit: ByteLimit, does: str
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """A TOML document of somebody else; its length is the caller's to limit.
+    """Parse a foreign TOML document; the caller limits its length.
 
-    Raises ValueError: no TOML, or one that only a hostile author writes: keys of more than 64
-    parts, nesting without end, integers of thousands of digits.
+    Raises ValueError: not TOML, or a document that only an attacker writes: keys of more than 64
+    parts, endless nesting, integers of thousands of digits.
     """
     if text.count(".") >= 64 and (dotted := _DOTTED.search(text)):
         line = text.count("\n", 0, dotted.start()) + 1
@@ -286,11 +286,11 @@ def read_toml(text: str) -> dict[str, Any]:
 def read_regular(path: Path, limit: ByteLimit) -> bytes:
     """The content of a file; refused at once if it is not a file, or too large.
 
-    A link is followed: what is only read may lie elsewhere.
+    A link is followed: a file that is only read may lie elsewhere.
 
     Raises:
         DataError: a pipe, a socket, a device, a folder, or a file that is too large.
-        OSError: it is not there, or may not be read.
+        OSError: it does not exist, or may not be read.
     """
     most = limit.bytes
     handle, size = _opened(path)
@@ -298,7 +298,7 @@ def read_regular(path: Path, limit: ByteLimit) -> bytes:
         if size > most:
             raise limit.exceeded(path, f"holds {_mib(size)}")
         data = os.read(handle, size + 1)
-        # Files of /proc say that they hold nothing, and gigabytes do not come at once.
+        # Files in /proc report size 0, and reading gigabytes takes several calls.
         while len(data) <= most and (more := os.read(handle, max(MIB, size - len(data)))):
             data += more
     finally:
@@ -317,7 +317,7 @@ def mapped_regular(path: Path) -> Iterator[bytes | mmap.mmap]:
         OSError: it is not there, or may not be read.
     """
     with open_regular(path) as file:
-        if not os.fstat(file.fileno()).st_size:  # also said of files of /proc; cannot be mapped
+        if not os.fstat(file.fileno()).st_size:  # also the size of files in /proc; cannot be mapped
             yield file.read(MIB)
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -338,9 +338,9 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def _opened(path: Path) -> tuple[int, int]:
-    """A file's descriptor and its size, as of `open_regular`."""
+    """A file's descriptor and its size; raises as `open_regular` does."""
     check_regular(path, os.stat(path))  # noqa: PTH116 - opening a device can do harm
-    # Without waiting: a pipe may be put there meanwhile.
+    # Without waiting: a pipe may have been put there meanwhile.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
     try:
@@ -367,7 +367,7 @@ def kind(mode: int, otherwise: str) -> str:
 
 
 def check_regular(path: Path | str, status: os.stat_result) -> None:
-    """Refuse what is not a file; DataError: a pipe, a socket, a device or a folder."""
+    """Refuse all but regular files; DataError: a pipe, a socket, a device or a folder."""
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
             f"{path} is {kind(status.st_mode, 'no file')}, and not a file",

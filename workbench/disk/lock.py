@@ -1,9 +1,9 @@
 """One writer at a time below a folder, by a lock that dies with its owner.
 
-The lock is the kernel's, on a small file in the folder, so a writer that is killed lets go of
-it. Children that a writer forked would hold it on: each closes its copy before it does
-anything else. On a network file system that carries locks (NFS, and Lustre mounted with
-``flock``) it excludes writers on other nodes too; so the file names the host as well.
+The kernel holds the lock, on a small file in the folder, so a killed writer releases it. A writer's
+forked children would keep it: each closes its copy before it does anything else. On a network file
+system that supports locks (NFS, and Lustre mounted with ``flock``) it excludes writers on other
+nodes too; so the file names the host as well.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from workbench.errors import MissingError
 
 LOCK = ".lock"
 _TAKEN = {errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}
-#: Errors of a file system without locks.
+#: Error numbers of a file system without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 #: Locks of this process; its children close them.
 _held: set[int] = set()
 
 
 class BusyError(MissingError):
-    """Another process writes there."""
+    """Another process writes below the folder."""
 
 
 @contextlib.contextmanager
 def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) -> Iterator[None]:
     """Exclude other writers for the length of the block.
 
-    `root` is made where it is missing. `name` is a folder below it, to lock that one alone. The
-    lock file is removed at the end, unless `keep` leaves it, in a folder that nobody reads; a
+    `root` is made if it is missing. `name` is a folder below it, to lock only that one. The lock
+    file is removed at the end, unless `keep` is set, for a folder that is not read by users. A
     waiter that then holds the lock of a removed file notices by its inode and tries again.
 
     Raises:
         BusyError: another writer kept the lock for `timeout_s` seconds.
-        MissingError: the folder cannot be written, or its file system has no locks.
+        MissingError: the folder is not writable, or its file system has no locks.
         DataError: the folder or its lock is a link.
     """
     import socket  # reading commands do not pay for it
@@ -60,7 +60,7 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
             raise refused(home / LOCK, error) from error
         _held.add(handle)
         try:
-            # Only for the waiter's message: a full disk must not stop us here.
+            # This is only for the waiter's message: a full disk must not stop us here.
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, 0)
                 os.lseek(handle, 0, os.SEEK_SET)
@@ -71,8 +71,8 @@ def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) 
                 gone = keep or _removed(place)
                 _held.discard(handle)
                 os.close(handle)
-                # Windows removes no file that is open, and so none that a waiter has opened.
-                # Elsewhere it would be somebody's lock by now.
+                # Windows does not remove an open file, and so no file that a waiter has opened.
+                # Elsewhere it could be another process's lock by now.
                 if not gone and os.name == "nt":
                     _removed(place)
 
@@ -136,7 +136,7 @@ def _way() -> Callable[[int], None]:
 def _holder(handle: int) -> str:
     with contextlib.suppress(OSError):
         os.lseek(handle, 0, os.SEEK_SET)
-        # Words of another host: only what can be a number and a host's name is repeated.
+        # Text from another host: only a number and a valid host name are repeated.
         text = os.read(handle, 300).decode("ascii", "replace")
         if found := re.fullmatch(r"(\d{1,10}) ([\w.-]{1,255})", text):
             return f" (pid {found[1]} on {found[2]})"

@@ -1,11 +1,11 @@
-"""Reaching a file below a folder by its name, so that no link leads elsewhere.
+"""Open a file below a folder by its name, so that no link leads elsewhere.
 
-Every folder on the way is opened by itself, relative to the one above and with
-``O_NOFOLLOW``: what is opened is what was looked at, whatever is exchanged meanwhile. Where
-the system knows no such opening (Windows), each is looked at before it is used.
+Every folder on the way is opened by itself, relative to the one above and with ``O_NOFOLLOW``: the
+opened folder is the checked one, even if names are exchanged meanwhile. A system without such calls
+(Windows) checks each folder before it is used.
 
-The folder that everything is relative to is taken as the user named it, but for its last
-part: ``profiles`` of a checkout may not be a link either.
+The folder that everything is relative to is taken as the user named it, except for its last part:
+``profiles`` of a checkout may not be a link either.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from workbench.errors import DataError, MissingError, UsageError, WorkbenchError
 RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-#: For files: neither a link nor a wait for the other end of a pipe.
+#: For files: follow no link, and do not wait for the other end of a pipe.
 FILE = _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Opened(NamedTuple):
-    """An open folder: its handle (None where there are none), and its path for messages."""
+    """An open folder: its handle (None without such calls), and its path for messages."""
 
     handle: int | None
     path: Path
@@ -41,9 +41,9 @@ class Opened(NamedTuple):
         return name if self.handle is not None else str(self.path / name)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return the status of an entry, of a link its own; None: nothing is there.
+        """Return the status of an entry (for a link: its own); None: no such entry.
 
-        Raises OSError: it cannot be looked at.
+        Raises OSError: it cannot be examined.
         """
         try:
             return os.stat(self.at(name), dir_fd=self.handle, follow_symlinks=False)
@@ -51,16 +51,16 @@ class Opened(NamedTuple):
             return None
 
     def names(self) -> list[str]:
-        """Its entries."""
-        # By the handle, which a path object cannot hold.
+        """The names of its entries."""
+        # By the handle: a path object cannot hold one.
         return os.listdir(self.path if self.handle is None else self.handle)  # noqa: PTH208
 
 
 def unanswered(error: BaseException) -> WorkbenchError | None:
-    """The error for what no command asks for by itself; None where it is something else.
+    """The error for a failure of the system; None for another kind of error.
 
-    A name that no file system takes, and memory, processes or open files that the system does not
-    give: wherever it happened, it is not a fault of ours.
+    That is a name that no file system takes, or a lack of memory, processes or open files: wherever
+    it happens, it is not our error.
     """
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(unanswered, error.exceptions)), None)
@@ -108,7 +108,7 @@ def refused(path: Path | str, error: OSError) -> WorkbenchError:
 
 
 def linked(path: Path, status: os.stat_result) -> DataError:
-    """The error for something else at the path of our folder or file."""
+    """The error for a link or another object at the path of our folder or file."""
     what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
         f"{path} is {what}, and workbench does not write through it",
@@ -117,9 +117,9 @@ def linked(path: Path, status: os.stat_result) -> DataError:
 
 
 def parts_of(root: Path, name: str) -> list[str]:
-    """The folders and the file of a relative name, all of them inside of `root`.
+    """The folders and the file of a relative name, all of them inside `root`.
 
-    Raises DataError: it is absolute, empty, climbs, or holds what only some systems part names by.
+    Raises DataError: it is absolute or empty, climbs, or has a separator of only some systems.
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts) or (
@@ -157,12 +157,12 @@ def folder(root: Path, parts: list[str], *, create: bool = False) -> Iterator[Op
 
 
 def _entered(above: Opened, name: str, create: bool) -> Opened:
-    """The folder of that name; the one above is closed once it is open."""
+    """Open the folder of that name, then close the one above."""
     path = above.path / name
     if create:
         with contextlib.suppress(FileExistsError):
             os.mkdir(above.at(name), dir_fd=above.handle)
-    if above.handle is None or name == "..":  # a root that was named so: ../reports
+    if above.handle is None or name == "..":  # a root that was named like this: ../reports
         status = path.stat() if name == ".." else above.status(name)
         if status is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -1,8 +1,8 @@
 """Writing files so that a crash, a full disk or a second writer loses nothing.
 
-A file is written beside its target under a random name that nobody had, flushed to the
-disk, and only then renamed over the target: a reader sees the old content or the new one,
-never a part. All names are relative to a folder, and no link is followed (`opening`).
+A file is written beside its target under an unused random name, flushed to the disk, and only then
+renamed over the target: a reader sees the old content or the new one, never a part. All names are
+relative to a folder, and no link is followed (`opening`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from workbench.disk.opening import FILE, Opened, folder, linked, parts_of, refus
 from workbench.errors import UsageError
 
 _BEFORE, _AFTER = ".workbench-", ".tmp"
-#: Another host's half written file is taken for forgotten after so many seconds.
+#: Another host's half-written file counts as abandoned after so many seconds.
 _FORGOTTEN_S = 24 * 3600.0
-#: Folders, by device and inode, that this process has cleared of killed writers' files.
+#: Folders, by device and inode, from which this process has removed killed writers' files.
 _tidied: set[tuple[int, int]] = set()
-#: The same of folders for temporary files.
+#: The same for folders of temporary files.
 _left_by_killed: set[tuple[int, int]] = set()
 _PRIVATE = "workbench-"
 #: Bytes of a file's end read at once to find its last whole line.
@@ -32,16 +32,16 @@ _TAIL = 1 << 16
 
 
 def is_temporary(name: str) -> bool:
-    """Test whether a name is one of a file that a killed writer left half written."""
+    """Test whether a name is that of a file that a killed writer left half written."""
     return name.startswith(_BEFORE) and name.endswith(_AFTER)
 
 
 def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -> None:
     """Replace one file: whole or not at all.
 
-    `name`, with forward slashes, is relative to `root`, which is made where it is missing.
-    `durable`: it is on the disk before the old one goes. Without, a crash of the machine may leave
-    it empty: for files that can be made again, and whose sizes are kept. Permissions stay.
+    `name`, with forward slashes, is relative to `root`, which is made if it is missing. `durable`:
+    it is on the disk before the old one is removed. Otherwise a crash of the machine may leave it
+    empty: for files that can be made again, and whose sizes are recorded. Permissions stay.
 
     Raises:
         MissingError: no space, or no permission; the old file is still there.
@@ -60,8 +60,8 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
 def append_file(root: Path, name: str, data: bytes) -> None:
     """Add whole lines to the end of a file, durably; call under a lock.
 
-    Removes an unfinished line of a killed writer first; without room for all, the file stays as it
-    was. `root` and `name` as of `replace_file`; each line of `data` has its end. Raises
+    First removes a killed writer's unfinished line; without space for all, the file is unchanged.
+    `root` and `name` as for `replace_file`; each line of `data` ends with a newline. Raises
     MissingError, DataError: as `replace_file`.
     """
     with _at(root, name) as (place, file):
@@ -98,7 +98,7 @@ def _end_of_lines(handle: int) -> int:
 def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
     """A file to write in the block, which then replaces another: whole or not at all.
 
-    For what is too large to be held as bytes; `root` and `name` are as of `replace_file`. Raises
+    For content too large to be held as bytes; `root` and `name` are as for `replace_file`. Raises
     MissingError, DataError: as `replace_file`.
     """
     with _at(root, name) as (place, file):
@@ -120,11 +120,11 @@ def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
 def new_folder(root: Path, name: str) -> Iterator[Path]:
     """Yield a folder to fill in the block, which then gets its name: whole or not at all.
 
-    The next writer beside it removes a killed writer's remains. `root` and `name` as of
-    `replace_file`; nothing may be there.
+    The next writer beside it removes a killed writer's remains. `root` and `name` as for
+    `replace_file`; the folder must not exist.
 
     Raises:
-        UsageError: something is.
+        UsageError: it exists.
         MissingError, DataError: as `replace_file`.
     """
     with _at(root, name) as (place, file):
@@ -145,10 +145,10 @@ def new_folder(root: Path, name: str) -> Iterator[Path]:
 
 
 def create_files(root: Path, files: Mapping[str, bytes]) -> None:
-    """Write files that must not be there yet: all of them whole, or none.
+    """Write files that must not exist yet: all of them whole, or none.
 
     Raises:
-        UsageError: one of them is there.
+        UsageError: one of them exists.
         MissingError, DataError: as `replace_file`.
     """
     made: list[str] = []
@@ -175,11 +175,11 @@ def _created(root: Path, name: str, data: bytes) -> None:
             _written(place, temporary, data, durable=True)
             old, new = place.at(temporary), place.at(file)
             try:
-                # Unlike a renaming, a second name refuses one that somebody took meanwhile.
+                # Unlike a rename, a hard link fails if the name was taken meanwhile.
                 os.link(old, new, src_dir_fd=place.handle, dst_dir_fd=place.handle)
             except FileExistsError:
                 raise taken from None
-            except (OSError, NotImplementedError):  # a file system without second names
+            except (OSError, NotImplementedError):  # a file system without hard links
                 _renamed(place, temporary, file)
         finally:
             _drop(place, temporary)
@@ -188,9 +188,9 @@ def _created(root: Path, name: str, data: bytes) -> None:
 def write_files(root: Path, files: Mapping[str, bytes | None]) -> None:
     """Replace several files together; None removes one. Call under `locked`.
 
-    All new content is on the disk before the first rename, so that a lack of space shows before
+    All new content is on the disk before the first rename, so that a lack of space is found before
     anything is replaced. Renames follow the mapping's order. Temporary files that a killed writer
-    left in the same folders are removed; the lock makes them surely stale.
+    left in the same folders are removed; under the lock they are certainly stale.
 
     Raises:
         MissingError: no space, or no permission; every old file is still there.
@@ -232,7 +232,7 @@ def write_files(root: Path, files: Mapping[str, bytes | None]) -> None:
 def remove_file(root: Path, name: str) -> None:
     """Remove a file, and the folders below `root` that it leaves empty.
 
-    That it is not there is no error: somebody cleared the folder meanwhile.
+    A missing file is not an error: another process may have removed it meanwhile.
 
     Raises:
         MissingError: no permission.
@@ -250,22 +250,22 @@ def remove_file(root: Path, name: str) -> None:
 
 
 def _prune(root: Path, parts: list[str]) -> None:
-    """Remove a folder below `root`, and those above it, as far as they are empty."""
+    """Remove a folder below `root`, and those above it, as long as they are empty."""
     for depth in range(len(parts), 0, -1):
         try:
             with folder(root, parts[: depth - 1]) as place:
                 os.rmdir(place.at(parts[depth - 1]), dir_fd=place.handle)
         except OSError:
-            return  # not empty, which is how it mostly is
+            return  # not empty: the usual case
 
 
 def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
-    """Make the folder `name` below `root`, and remove all that is in it.
+    """Make the folder `name` below `root`, and remove all its entries.
 
-    `root` and `name` as of `replace_file`; an entry `keep` stays.
+    `root` and `name` as for `replace_file`; the entry `keep` stays.
 
     Raises:
-        DataError: a link on the way; links inside are removed, and not followed.
+        DataError: a link on the way; links inside are removed, not followed.
         OSError: it cannot be made or cleared.
     """
     with folder(root, parts_of(root, name), create=True) as place:
@@ -280,13 +280,13 @@ def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
 
 
 def _remove_tree(path: str, handle: int | None = None) -> None:
-    import shutil  # slow to load, and only a folder that is cleared needs it
+    import shutil  # slow to load, and needed only here
 
     shutil.rmtree(path, dir_fd=handle)
 
 
 def tidy_folder(root: Path, name: str = "") -> None:
-    """Remove what killed writers left half written in one folder; call under its lock."""
+    """Remove files that killed writers left half written in a folder; call under its lock."""
     with contextlib.suppress(OSError), folder(root, parts_of(root, name) if name else []) as place:
         _tidy(place)
 
@@ -295,7 +295,7 @@ def open_locked(place: Opened, name: str) -> int:
     """Open (or make) a small file of a folder for reading and writing, such as a lock.
 
     Raises:
-        DataError: it is a link, or no file of its own.
+        DataError: it is a link, or not a regular file of its own.
         OSError: it cannot be opened.
     """
     try:
@@ -317,7 +317,7 @@ def open_locked(place: Opened, name: str) -> int:
 
 @contextlib.contextmanager
 def _at(root: Path, name: str) -> Iterator[tuple[Opened, str]]:
-    """The folder of a file, made where it is missing, and the file's name in it."""
+    """The folder of a file, made if it is missing, and the file's name in it."""
     parts = parts_of(root, name)
     try:
         with folder(root, parts[:-1], create=True) as place:
@@ -355,7 +355,7 @@ def _is_gone(pid: str) -> bool:
 
 
 def _tidy_once(place: Opened) -> None:
-    """Remove, once a process and folder, half-written files of processes that no longer run."""
+    """Remove half-written files of processes that no longer run; once per process and folder."""
     with contextlib.suppress(OSError):
         status = os.stat(place.path if place.handle is None else place.handle)  # noqa: PTH116
         if (known := (status.st_dev, status.st_ino)) in _tidied:
@@ -374,11 +374,11 @@ def _tidy_once(place: Opened) -> None:
 def private_folder() -> Iterator[str]:
     """A fresh temporary folder that no other user may enter, removed at the end of the block.
 
-    Those that killed processes of ours left are removed at the first call of a process: folders of
-    this user, by their names of this host and of a process that no longer runs. Raises OSError: no
-    folder for temporary files is writable.
+    The first call in a process removes those that killed processes of ours left: folders of this
+    user whose names give this host and a process that no longer runs. Raises OSError: no folder for
+    temporary files is writable.
     """
-    import tempfile  # what needs none does not pay for it
+    import tempfile  # code without temporary folders does not pay for it
 
     place = Path(tempfile.gettempdir())
     with contextlib.suppress(OSError):
@@ -436,7 +436,7 @@ def _drop(place: Opened, name: str) -> None:
 def _tidy(place: Opened) -> None:
     """Remove half-written files, unless a writer on another host may still write them.
 
-    Not every network file system carries our lock to other hosts.
+    Not every network file system enforces our lock on other hosts.
     """
     for name in filter(is_temporary, place.names()):
         marked = name.removeprefix(_BEFORE).partition("-")

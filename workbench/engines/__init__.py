@@ -1,9 +1,9 @@
 """Engines verify and profile versions. ncu needs a GPU, the emulator does not.
 
-In come `Subject`s, which are compiled versions on problems that they can do, and options; out go
-`Verdict`s and `Profile`s. `choice` decides which engine is taken.
+Input: `Subject`s, which are compiled versions on problems that they can do, and options. Output:
+`Verdict`s and `Profile`s. `choice` decides which engine is used.
 
-The worker below a profiler imports this module as well: no engine, no compiler at its top.
+A worker under a profiler imports this module too: it imports no engine or compiler at its top.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def silent(_line: str) -> None:
 class RunOptions(Record, frozen=True):
     """A user's options for running versions.
 
-    `seed` is the inputs'; None: a fresh one. `limit` bounds compiling a version and running it on a
-    problem; also all work, if it has an end. `arch` is the target; empty: what the GPU here needs.
-    `launcher` precedes every command, as in a shell. `gpus`: ``all``, or numbers and UUIDs with
-    commas between them; empty: the first. `on`: the cluster that runs the jobs (``slurm``); empty:
-    this machine. `instruction_limit`: instructions of one thread after which the emulator gives a
-    kernel up.
+    `seed` is for the inputs; None: a fresh one. `limit` bounds compiling a version and running it
+    on a problem; also all work, if it has an end. `arch` is the target; empty: that of the GPU
+    here. `launcher` precedes every command, as in a shell. `gpus`: ``all``, or numbers and UUIDs
+    with commas between them; empty: the first. `on`: the cluster that runs the jobs (``slurm``);
+    empty: this machine. `instruction_limit`: instructions of one thread after which the emulator
+    stops a kernel.
     """
 
     seed: int | None = None
@@ -66,10 +66,10 @@ class RunOptions(Record, frozen=True):
     instruction_limit: int | None = None
 
     def within(self, seconds: float | None) -> RunOptions:
-        """The same, over in so many seconds from now; None: with the limits of the parts alone."""
+        """The same options, ending after this many seconds; None: only the limits of the parts."""
         if seconds is None:
             return self
-        # The time that jobs of a cluster wait for their turn is not work.
+        # The time that a cluster's jobs wait in the queue is not work.
         return replace(self, limit=Deadline(seconds) if self.on else Deadline.after(seconds))
 
 
@@ -77,7 +77,7 @@ class Where(Record, frozen=True):
     """The worker's place and time limit.
 
     `launcher` precedes every command (``srun --gres=gpu:1``); `arch` is the target. `gpus` are the
-    UUIDs of those that share the work, all of one model (`device`); empty: the first of CUDA's.
+    UUIDs of those that share the work, all of one model (`device`); empty: CUDA's first.
     """
 
     arch: str
@@ -92,8 +92,8 @@ class ProfileOptions(Record, frozen=True):
 
     `repeats`: captures of every launch under ncu, for the noise of its counters. `keep_raw`: keep
     ncu's raw report beside the profile; ``auto``: if it is small and names no folder of this
-    machine. `blocks`: about how many blocks of a launch the emulator runs; 0: all; None: all unless
-    the problem is large.
+    machine. `blocks`: the approximate number of blocks of a launch that the emulator runs; 0: all;
+    None: all unless the problem is large.
     """
 
     collection: Collection | None = None
@@ -103,11 +103,11 @@ class ProfileOptions(Record, frozen=True):
 
 
 class Subject(Record, frozen=True):
-    """A version to run on a problem that it can do, compiled and its launches settled.
+    """A compiled version to run on a problem that it can do, with its launches evaluated.
 
-    `built` is None for a Python version, which builds what it needs itself. `answering` gives the
-    right answer on the same problem where a version does (``reference = "v0"``); None for that
-    version itself.
+    `built` is None for a Python version, which builds what it needs itself. `answering` is the
+    version that gives the right answer on the same problem (``reference = "v0"``), if any; None for
+    that version itself.
     """
 
     study: Study
@@ -121,11 +121,11 @@ class Subject(Record, frozen=True):
 
     @property
     def itself(self) -> bool:
-        """True if the study takes this version's own results as right."""
+        """True if the study takes this version's own results as the right answer."""
         return self.study.answering == self.version.id
 
     def on(self, problem: Problem) -> Subject:
-        """The same on another problem that the version is able to do."""
+        """The same version on another problem that it can do."""
         built = {each.version.id: each.built for each in (self, self.answering) if each}
         return self.of(self.study, self.version, problem, lambda version: built[version.id])
 
@@ -137,7 +137,7 @@ class Subject(Record, frozen=True):
         problem: Problem,
         build: Callable[[Version], BuildResult | None],
     ) -> Subject:
-        """Settle the launches and buffers of a version for a problem that it can do.
+        """Evaluate the launches and buffers of a version for a problem that it can do.
 
         `build` compiles it, and the version that gives the right answer. Raises UsageError: a
         launch that no chip can run, arguments that do not match the kernel's parameters, or an
@@ -150,7 +150,7 @@ class Subject(Record, frozen=True):
             known = study.version(study.answering)
             study.check_requirements(known, problem)
             answering = cls.of(study, known, problem, build)
-        ours = version.kind != "python"  # launches of a library are not checked
+        ours = version.kind != "python"  # a library's launches are not checked
         launches = complete(resolve_launches(study, version, problem), resources) if ours else ()
         if built and version.kind == "cuda":
             check_arguments(version, built.build.ptx, launches)
@@ -177,9 +177,9 @@ class Verdict(NamedTuple):
 class Engine(abc.ABC):
     """Verifies and profiles versions.
 
-    `name` names its profiles' files, `under` how they were made (``under ncu``). `verify_line`
-    precedes verifying (empty: nothing); `profile_line` precedes profiling and says what the engine
-    cannot know. `seed` is of the inputs of all versions. `times`: it can time versions
+    `name` names its profiles' files, `under` how they were made (``under ncu``). `verify_line` is
+    printed before verifying (if not empty), `profile_line` before profiling; it names what the
+    engine cannot know. `seed` is for the inputs of all versions. `times`: it can time versions
     (`workbench.engines.ncu.engine.GpuEngine`).
     """
 
@@ -191,18 +191,18 @@ class Engine(abc.ABC):
     times: bool = False
 
     def refuses(self, version: Version) -> str:
-        """Return why it can run no such version, whatever the problem; empty where it can."""
+        """Return why it cannot run such a version on any problem; empty if it can."""
         del version
         return ""
 
     def unheard(self, options: ProfileOptions) -> list[str]:
-        """The options of the command line that were given and have no effect here."""
+        """The given command-line options that have no effect here."""
         del options
         return []
 
     @abc.abstractmethod
     def build(self, version: Version) -> BuildResult | None:
-        """Compile a version, or find it compiled; None for a Python version.
+        """Compile a version, or find it in the cache; None for a Python version.
 
         Raises:
             KernelError: it does not compile.
@@ -225,16 +225,16 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:
-        """Verify a version and count; the profile, and the raw report if it is to be kept.
+        """Verify and profile a version; return the profile, and the raw report if it is kept.
 
         Raises:
             KernelError: a wrong result, a crash, a hang.
-            MissingError, UsageError, DataError: what lacks, or what was not understood.
+            MissingError, UsageError, DataError: something is missing or not understood.
         """
 
 
 def fresh_seed() -> int:
-    """A random seed, so that no kernel is right by accident."""
+    """A random seed, so that no kernel is right by chance."""
     return int.from_bytes(os.urandom(4), "little")
 
 

@@ -1,8 +1,8 @@
-"""Choose an engine: the GPU's where it can run, else the emulator."""
+"""Choose an engine: the GPU's if it can run, else the emulator."""
 
 from __future__ import annotations
 
-import workbench.processes.following  # noqa: F401 - the emulator's processes end with us
+import workbench.processes.following  # noqa: F401 - its processes end with this one
 from workbench.compile import compilers
 from workbench.engines import Engine, RunOptions, Say, silent
 from workbench.engines.host import presence
@@ -20,14 +20,14 @@ def choose(
     *,
     profiling: bool = False,
 ) -> Engine:
-    """Return the GPU's engine where it can run, else the emulator.
+    """Return the GPU's engine if it can run, else the emulator.
 
     `wanted` is ``auto``, ``emulator``, or any other word for the GPU's. A GPU behind a launcher is
     not queried from here. `profiling`: ncu is needed as well.
 
     Raises:
-        MissingError: the GPU's was asked for and cannot run here; or neither it nor a
-            compiler for the emulator is here. Says what lacks and what works without.
+        MissingError: the GPU's was requested and cannot run here; or neither it nor a compiler for
+            the emulator is here. It says what is missing and what works without it.
         UsageError: see `workbench.engines.host.presence.choose_where`.
     """
     if wanted != "emulator":
@@ -55,7 +55,7 @@ def on_gpu(
     architecture is enough.
 
     Raises:
-        MissingError: no GPU, no PyCUDA, no ncu, and something is to be run here.
+        MissingError: no GPU, PyCUDA or ncu, and something must be run here.
         UsageError: see `workbench.engines.host.presence.choose_where`.
     """
     ncu = ""
@@ -72,9 +72,9 @@ def on_gpu(
 def on_gpus(
     project: Project, options: RunOptions, say: Say = silent, workers: Crew | None = None
 ) -> list[GpuEngine]:
-    """An engine for each model among the GPUs that are asked for; only to verify and time.
+    """An engine for each model among the requested GPUs; only to verify and time.
 
-    `workers` that have been started already go to the engine of their GPUs. Raises MissingError,
+    `workers` that were started already are passed to the engine of their GPUs. Raises MissingError,
     UsageError: see `workbench.engines.host.presence.choose_hosts`.
     """
     wheres = presence.choose_hosts(options)

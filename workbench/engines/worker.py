@@ -1,9 +1,9 @@
 """The worker: ``python -P -m workbench.engines.worker JOBS --result RESULTS``.
 
-One process for verifying, timing and profiling, so that what ncu profiles is what was
-verified: the same module in the same context on the same buffers. It runs in the
-project root, reads a file of jobs and writes one of results; what it prints is of no
-consequence. Its exit code is 0 where all went well, 1 where a result names a failure.
+One process verifies, times and profiles, so that ncu profiles exactly the verified code: the same
+module in the same context on the same buffers. It runs in the project root, reads a file of jobs
+and writes one of results; its printed output is not read. Its exit code is 0 if all went well, 1 if
+a result names a failure.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from workbench.model import Notice
 
 #: After these failures the process cannot do further jobs.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
-#: Seconds between two looks for further jobs.
+#: Seconds between two polls for further jobs.
 _LOOK_S = 0.01
 #: Seconds without a job after which a race waits for steady clocks again.
 _RESTED_S = 0.5
 
 
 def _checked(result: Result, job: Job, check: Check, again: str = "") -> Result:
-    """The result with a check, and a failure where it is wrong; `again`: the seed of a second."""
+    """The result with its check, and a failure if it is wrong; `again`: a second run's seed."""
     version = job.executable.version
     failure = Failure(
         kind="wrong-result",
@@ -70,7 +70,7 @@ def _profile(run: Run, job: Job) -> None:
 
     for _ in range(job.repeats):
         run.begin()
-        # Exactly the version's launches, and nothing else, stand inside the range.
+        # Exactly the version's launches, and nothing else, are inside the range.
         with nvtx.annotate(message=nvtx_range(job.executable.version), domain="workbench"):
             for kernel, call in run.calls:
                 with run.session.doing(f"launching {kernel} of {job.executable.version}"):
@@ -122,7 +122,7 @@ def _time(
 
 
 class Answers:
-    """The results so far, in the order of the jobs, and the file that they are kept in."""
+    """The results so far, in the order of the jobs, and the file in which they are kept."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -130,11 +130,11 @@ class Answers:
         self._kept = 0
 
     def add(self, result: Result) -> None:
-        """Put one behind the others, without keeping it yet."""
+        """Append a result, without writing it yet."""
         self._results.append(result)
 
     def keep(self) -> None:
-        """Write down what was added."""
+        """Write the added results to the file."""
         if self._kept < len(self._results):
             replace_file(self._path.parent, self._path.name, encode(self._results))
             self._kept = len(self._results)
@@ -146,7 +146,7 @@ class Answers:
 
 
 def incoming(path: Path, idle: Callable[[], None]) -> Iterator[Job]:
-    """Yield the jobs of a file, and those added to it as long as it says that more follow.
+    """Yield the jobs in a file, and those added to it, as long as it says that more follow.
 
     The file is only ever replaced as a whole. `idle` is called before waiting for others. Raises
     OSError, msgspec.DecodeError: it cannot be read, or holds something else.
@@ -172,8 +172,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 def work(jobs: Iterator[Job], answers: Answers) -> None:
     """Do the jobs one after another, in one context, and keep a result of each.
 
-    There are fewer where a fault took the context with it. Where the first is to make ready, the
-    device is opened before the next is asked for, and the library loads on beside that one.
+    There are fewer results if a fault destroyed the context. If the first job only prepares, the
+    device is opened before the next one is read, and the library is still loaded during that one.
     """
     session = DeviceContext()
     benches = Benches()
@@ -188,7 +188,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
                 if not _claimed(job):
                     answers.add(Result(task=job.task, elsewhere=True))
                     continue
-                answers.keep()  # so that a reader knows which job is at work
+                answers.keep()  # so that a reader knows which job is running
                 begin = time.perf_counter()
                 if begin - ended > _RESTED_S:
                     field.settled = False  # its clocks may have gone down
@@ -211,7 +211,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
 
 
 def _claimed(job: Job) -> bool:
-    """Test whether this worker may do a job that others have as well."""
+    """Test whether this worker may do a job that others have, too."""
     if not job.claim:
         return True
     try:
@@ -228,12 +228,12 @@ def _one(
     loading: threading.Thread | None,
     field: Field,
 ) -> Result:
-    """One job; every failure that can be foreseen is in the result."""
+    """Do one job; every foreseeable failure is in the result."""
     result = Result(task=job.task)
     if job.task == "describe":
         return msgspec.structs.replace(result, device=session.describe())
     if job.task == "prepare":
-        return result  # it goes on beside the next one
+        return result  # it continues during the next one
     session.guards = not job.sanitize
     session.during = f"preparing {job.problem}"
     try:
@@ -267,7 +267,7 @@ def _one(
 def _prepare(benches: Benches, job: Job) -> threading.Thread:
     """Open the device, load the jobs' code; return the thread that loads the baseline's library.
 
-    Errors are left to the jobs, which can say whose fault they are.
+    Errors are left to the jobs, which can name the cause.
     """
 
     def device() -> None:
@@ -291,11 +291,11 @@ def _prepare(benches: Benches, job: Job) -> threading.Thread:
 
 
 def _bench(benches: Benches, job: Job, loading: threading.Thread | None) -> Bench:
-    """The bench of a job; what was still loaded meanwhile is there then, and disturbs no time."""
+    """The bench of a job; loading has ended by then, so that it disturbs no time."""
     try:
         bench = benches.of(job)
         if loading is not None and loading.is_alive() and bench.answering is None:
-            with contextlib.suppress(Exception):  # it will be asked for again, and fail again
+            with contextlib.suppress(Exception):  # the job will fail again
                 bench.refer()
         return bench
     finally:
@@ -315,7 +315,7 @@ def _on_device(session: DeviceContext, bench: Bench, job: Job, result: Result) -
     run = Run(session, bench, job.executable, arrays, poison=not job.sanitize)
     run.execute()
     if job.sanitize:
-        # The sanitizer judges; a comparison would read what initcheck watches over.
+        # The sanitizer checks; a comparison would read memory that initcheck watches.
         return result
     result = _checked(result, job, run.check())
     if result.failure is not None:
@@ -358,7 +358,7 @@ if __name__ == "__main__":
     sys.stdout.flush()
     sys.stderr.flush()
     if code:
-        # After a crash the context is lost, and PyCUDA would abort while it tidies up,
+        # After a crash the context is lost, and PyCUDA would abort during its cleanup,
         # which would hide our exit code.
         os._exit(code)
     sys.exit(code)

@@ -1,8 +1,8 @@
 """The experiment: build → verify → (time) → profile → save. Nothing unverified is kept.
 
-Of many versions in one run, the errors of single ones are kept so that the others have their
-turn (`Failures`). Many combinations are timed in as few worker processes as faults allow, and each
-time is stored as it comes.
+With many versions in one run, errors of single ones are collected so that the others still run
+(`Failures`). Many combinations are timed in as few worker processes as faults allow, and each time
+is stored as soon as it arrives.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from workbench.units import digits3, quantity
 def report_lines(
     profile: Profile, engine: Engine, path: str, said: Sequence[Notice] = ()
 ) -> tuple[str, ...]:
-    """Return the lines about a kept profile: one, and one for each notice not yet `said`.
+    """Return the lines about a stored profile: one, and one for each notice not yet `said`.
 
     ``v3 n1024: sgemm, error 2.1e-07, seed 7, 12.3 s under ncu -> profiles/…``
     """
@@ -57,12 +57,12 @@ def report_lines(
     notes = [
         f"note: {profile.version}: {notice.message}"
         for notice in profile.notices
-        if notice.code != "emulated" and notice not in said  # the engine's first line says it
+        if notice.code != "emulated" and notice not in said  # the engine's first line reports it
     ]
     return f"{head} {engine.under} -> {path}", *notes
 
 
-#: An access of global memory, in PTX.
+#: An access to global memory, in PTX.
 _GLOBAL = re.compile(r"\b(?:ld|st)\.global|\bcp\.async\.c")
 
 
@@ -70,11 +70,11 @@ class Display(Protocol):
     """Receives progress of long operations, as it comes; this one shows nothing."""
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Receive a line that stays on the screen."""
         del line
 
     def answer(self, line: str) -> None:
-        """A line that is part of the answer."""
+        """Receive a line that is part of the answer."""
         del line
 
     def doing(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Display(Protocol):
         del text
 
     def counting(self, total: int) -> AbstractContextManager[None]:
-        """As long as it is open, `done` counts up to `total`."""
+        """While the context is open, `done` counts up to `total`."""
         del total
         return contextlib.nullcontext()
 
@@ -91,11 +91,11 @@ class Display(Protocol):
         del count
 
     def prepare(self) -> None:
-        """All is handed over and the workers are busy: time to load what prints the end."""
+        """All work is handed over and the workers are busy: load the code that prints results."""
         return
 
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
-        """A result, with its place among all (``[2/6]``) and what the study counts."""
+        """Receive a result, with its place among all (``[2/6]``) and the study's unit of work."""
         del place, timing, work
 
 
@@ -125,7 +125,7 @@ class Experiment:
 
     @property
     def gpu(self) -> GpuEngine:
-        """The engine, which has a GPU; MissingError: it has none."""
+        """The engine, if it has a GPU; MissingError: it has none."""
         if not isinstance(self.engine, GpuEngine):
             raise MissingError(
                 f"this needs a GPU, which the engine {self.engine.name} does not have",
@@ -146,7 +146,7 @@ class Experiment:
 
         Raises:
             KernelError, MissingError: it does not compile, or there is no compiler.
-            UsageError: a launch that no chip, or not the one it is compiled for, can run.
+            UsageError: a launch that no chip, or not the target chip, can run.
         """
         subject = Subject.of(self.study, version, problem, self._build)
         if subject.built is not None:
@@ -156,7 +156,7 @@ class Experiment:
     def subjects(
         self, pieces: Sequence[Combination], tell: Callable[[Combination, WorkbenchError], None]
     ) -> list[Subject]:
-        """Compile versions side by side, and settle each on its problems.
+        """Compile versions in parallel, and bind each to its problems.
 
         `tell` is called with the error of each that cannot run; a version that does not compile has
         one error for all of its problems.
@@ -175,7 +175,7 @@ class Experiment:
         return subjects
 
     def build_all(self, versions: Sequence[Version]) -> dict[str, WorkbenchError]:
-        """Compile versions side by side, a process a core; return the errors of those that fail."""
+        """Compile versions in parallel, one process per core; return the errors of failed ones."""
         failed: dict[str, WorkbenchError] = {}
 
         def one(version: Version) -> None:
@@ -190,7 +190,7 @@ class Experiment:
 
     def _build(self, version: Version) -> BuildResult | None:
         if version.id not in self._built:
-            # Once, on however many problems it is to run.
+            # Once per version, whatever the number of its problems.
             self._built[version.id] = self.engine.build(version)
         return self._built[version.id]
 
@@ -201,10 +201,10 @@ class Experiment:
         subjects: Sequence[Subject],
         tell: Callable[[int, Verdict], None] = lambda _place, _verdict: None,
     ) -> list[Verdict]:
-        """Check versions on problems; return a verdict a subject, in their order.
+        """Check versions on problems; return one verdict per subject, in their order.
 
-        A failure does not stop the others. `tell` is called with place and verdict as each comes;
-        perhaps from another thread. Raises MissingError: nothing can run here.
+        A failure does not stop the others. `tell` is called with each place and verdict as they
+        arrive, perhaps from another thread. Raises MissingError: nothing can run here.
         """
         verdicts: dict[int, Verdict] = {}
         shown = ""
@@ -235,20 +235,20 @@ class Experiment:
 
         Raises:
             KernelError: a hang, or errors that name no kernel.
-            MissingError: compute-sanitizer does not work here.
+            MissingError: compute-sanitizer does not run here.
         """
         jobs, results, finished = self._under(subjects, tool, path)
         if finished.timed_out:
             raise hang(jobs[min(len(results), len(jobs) - 1)], self.gpu.where)
         failed = next((result for result in results if result.failure), None)
-        # A crash is what we look for; anything else kept the kernels from running at all.
+        # A crash is a finding; any other error kept the kernels from running at all.
         if failed is not None and failed.failure and failed.failure.kind != "crash":
             raise failure_error(jobs[results.index(failed)], failed.failure)
         kernels = {launch.kernel for subject in subjects for launch in subject.launches}
         return sanitizer.judge(tool, finished.output, finished.code, kernels)
 
     def clean(self, subjects: Sequence[Subject], tool: Tool, path: str) -> bool:
-        """Test whether a tool runs over all versions, in one process, without any finding.
+        """Test whether a tool runs on all versions, in one process, without any finding.
 
         False says nothing about any of them: `sanitize` checks each.
         """
@@ -271,15 +271,15 @@ class Experiment:
         options: TimeOptions,
         tell: Callable[[Combination, Timing | WorkbenchError], None],
     ) -> None:
-        """Compile and time versions on problems, each with the study's baseline in turns beside it.
+        """Compile and time versions on problems, each in turn with the study's baseline.
 
         Pieces are in the order of measuring; those on the same problem should be adjacent, since
         they share inputs and reference. There are as few worker processes as faults allow. `tell`
-        is called once for each, as its timing (which is kept by then) or error comes; perhaps from
-        another thread. Raises MissingError: no worker can run here.
+        is called once for each, when its timing (already stored by then) or its error arrives;
+        perhaps from another thread. Raises MissingError: no worker can run here.
         """
         with self.gpu.ready(self.study.name):
-            # Before the first is timed: compilers on all of the host's cores would disturb it.
+            # Before the first timing: compilers on all of the host's cores would disturb it.
             subjects = self.subjects(pieces, tell)
             if subjects:
                 self._time(subjects, options, tell)
@@ -335,10 +335,10 @@ class Experiment:
         options: ProfileOptions = ProfileOptions(),  # noqa: B008 - frozen
         notices: Sequence[Notice] = (),
     ) -> tuple[Profile, Path]:
-        """Verify and profile one version, and keep the profile; return it and its path.
+        """Verify and profile one version, and store the profile; return it and its path.
 
-        `notices` are known circumstances, to be kept with the profile. Raises KernelError,
-        MissingError, UsageError, DataError: nothing was kept, and an earlier profile is as it was.
+        `notices` are known circumstances, to be stored with the profile. Raises KernelError,
+        MissingError, UsageError, DataError: nothing was stored; an earlier profile stays.
         """
         profile, raw = self.engine.profile(subject, options)
         own = self._not_divisible(subject), _remarks(subject)
@@ -347,7 +347,7 @@ class Experiment:
         return profile, self.store.save(profile, raw)
 
     def _not_divisible(self, subject: Subject) -> tuple[Notice, ...]:
-        """Tell of multiples of 16 that Triton's compiler, had it known them, would have used."""
+        """Report multiples of 16 that Triton's compiler would have used, had it known them."""
         version, built = subject.version, subject.built
         if version.kind != "triton" or built is None:
             return ()
@@ -387,10 +387,10 @@ def _remarks(subject: Subject) -> list[Notice]:
 class Failures:
     """Collects errors of single versions, so that the others still have their turn.
 
-    `say` shows each error as it comes. `alone`: there is one piece of work only, whose error is not
-    shown, but is how it `ended`. `every`: versions were not named (``--all``), so those that cannot
-    run here are passed over. `broken`: errors of versions that were meant, too, and never had a
-    turn.
+    `say` shows each error as it occurs. `alone`: there is only one piece of work; its error is not
+    shown, but returned by `ended`. `every`: versions were not named (``--all``), so those that
+    cannot run here are skipped. `broken`: errors of other selected versions, which could not be
+    run.
     """
 
     def __init__(
@@ -411,7 +411,7 @@ class Failures:
 
     @contextlib.contextmanager
     def of(self, label: str, version: Version | None = None) -> Iterator[None]:
-        """Keep the error of what is done in the block, unless `version` is passed over for it."""
+        """Collect the error of the block, unless it means that `version` is skipped."""
         try:
             yield
         except WorkbenchError as error:
@@ -427,22 +427,22 @@ class Failures:
         self._begun.add(label)
 
     def add(self, label: str, error: WorkbenchError) -> None:
-        """Keep an error that was caught already, and say it, unless it has come before."""
+        """Collect an error that was caught already, and show it, unless it was shown before."""
         for known, each in self._errors:
             if error is each or (known == label and error.message == each.message):
                 return
         self._begun.add(label)
         self._errors.append((label, error))
         if self._alone:
-            return  # it will be raised, and said then
+            return  # it will be raised, and shown then
         self._say(f"{label}: error: {error.message}")
         if error.hint:
             self._say(f"  hint: {error.hint}")
 
     def pass_over(self, version: Version, error: WorkbenchError) -> bool:
-        """Test whether an error means only that ``--all`` has named a version that cannot run here.
+        """Test whether an error means only that ``--all`` includes a version that cannot run here.
 
-        That is a baseline whose library is not installed; and, where problems are chosen, a version
+        That is a baseline whose library is not installed; or, if problems are chosen, a version
         that cannot do any of them (`UnableError`). Report it then, once.
         """
         if not self._every:
@@ -457,7 +457,7 @@ class Failures:
         return over
 
     def ended(self) -> WorkbenchError | None:
-        """The error of the one piece of work; of several a summary, of the worst error's class."""
+        """The error of the only piece of work; or a summary, of the class of the worst error."""
         for label, error in self._broken.items():
             self.add(label, error)
         if not self._errors:

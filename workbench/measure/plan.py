@@ -1,8 +1,8 @@
-"""Plan a run over versions and problems, and find its stored results.
+"""Plan a run on versions and problems, and find its stored results.
 
-A *combination* is a version on a problem. The combinations that a version refuses, those already
-recorded and the order of the rest are the same for every command, and need no hardware. A version's
-requirements are checked here and nowhere else.
+A *combination* is a version on a problem. Finding the combinations that a version refuses, those
+already recorded and the order of the rest is the same for every command, and needs no hardware. A
+version's requirements are checked only here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMED: tuple[Use, ...] = ("profile", "sweep")
 
 
 class UnableError(UsageError):
-    """A version cannot do the problem that was asked for, and says why."""
+    """A version cannot do the requested problem; the message says why."""
 
 
 class Combination(NamedTuple):
@@ -45,7 +45,7 @@ class Combination(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """By which timings are found."""
+        """The key by which timings are found."""
         return self.version.id, self.problem.name
 
 
@@ -60,8 +60,8 @@ def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[C
     """A version on the problems of a use (or on the one named) that it can do.
 
     Raises:
-        UsageError: an unknown problem, or the study has none of that use.
-        UnableError: the version can do none of them, and why not.
+        UsageError: an unknown problem, or the study has none for that use.
+        UnableError: the version can do none of them; the message says why.
     """
     every = study.problems_for(use) if name is None else []
     return _able(study, version, every or [study.problem(name, use)])
@@ -70,8 +70,8 @@ def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[C
 def to_time(study: Study, version: Version, name: str | None, every: bool) -> list[Combination]:
     """A version on the problems to time; raises as `chosen`.
 
-    `name` is one problem, or ``n4096,s1_*``: names of any, and patterns of those to profile or
-    sweep. `every`: all of these; neither: the first to profile.
+    `name` is one problem, or ``n4096,s1_*``: names of any problems, and patterns for those to
+    profile or sweep. `every`: all of the latter; neither: the first to profile.
     """
     timed = [each for use in _TIMED for each in study.problems_for(use)]
     if every and timed:
@@ -102,7 +102,7 @@ def _able(study: Study, version: Version, problems: Sequence[Problem]) -> list[C
 
 
 class Recorded(Record, frozen=True):
-    """Stored times of a plan: those that still hold, and those of older sources."""
+    """Stored times for a plan: valid ones, and those of older sources."""
 
     current: dict[Key, Timing]
     stale: dict[Key, Timing]
@@ -118,10 +118,10 @@ def recorded(
 ) -> Recorded:
     """Return the stored times of combinations on a device.
 
-    A time holds if version and baseline have the sources that they had when it was taken, and the
-    baseline is still the same one. A time without ratio holds where the baseline could not be timed
-    then, and said so. `cache` is the required state of the caches. `since` is ISO time; earlier
-    captures do not hold. Raises DataError: a stored file is damaged.
+    A time is valid if version and baseline have the sources that they had when it was taken, and
+    the baseline is still the same one. A time without a ratio is valid if it records that the
+    baseline could not be timed then. `cache` is the required state of the caches. `since` is ISO
+    time; earlier captures are not valid. Raises DataError: a stored file is damaged.
     """
     wanted = set(keys)
     hashes = {v.id: source_hash(project, v) for v in study.versions.values()}
@@ -143,5 +143,5 @@ def _same_baseline(study: Study, timing: Timing, hashes: dict[str, str]) -> bool
         return not timing.baseline
     if not timing.baseline:
         return any(notice.code == "no-baseline" for notice in timing.notices)
-    # Records from before the hash was kept have "": the name must do.
+    # Older records have "" for the hash: only the name can be compared.
     return timing.baseline == baseline.id and timing.baseline_hash in ("", hashes[baseline.id])

@@ -1,8 +1,7 @@
-"""compute-sanitizer over a version: four tools, each finding at its source line.
+"""Run compute-sanitizer on a version: four tools, each finding at its source line.
 
-The sanitizer prints one block of lines a finding, and as many blocks as threads that
-made the same mistake. Blocks of one tool, kind and source line are shown once, with
-their count and the first thread and block.
+The sanitizer prints one block of lines for each thread that made a mistake. Blocks with the same
+tool, kind and source line are shown once, with their count and the first thread and block.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from workbench.model import Record
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
 TOOLS: tuple[Tool, ...] = ("memcheck", "racecheck", "initcheck", "synccheck")
 
-#: Exit code that we ask for where there are findings; no other meaning is attached to it.
+#: Exit code that we request for findings; it has no other meaning.
 FOUND = 86
 
 _PREFIX = "========="
@@ -36,12 +35,12 @@ _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
 
 
 class Place(Record, frozen=True):
-    """A source line that a finding names. `line` is 0 where the build has no line info."""
+    """A source line that a finding names. `line` is 0 if the build has no line info."""
 
     kernel: str
     file: str = ""
     line: int = 0
-    access: str = ""  # "Write", "Read" where two accesses race
+    access: str = ""  # "Write" or "Read", if two accesses race
 
 
 class Finding(Record, frozen=True):
@@ -77,7 +76,7 @@ def blocks(text: str) -> Iterable[list[str]]:
 
 
 def parse(tool: Tool, text: str) -> list[Finding]:
-    """The findings in a sanitizer's text output, equal ones merged, in order.
+    """The findings in the sanitizer's text output, in order, with equal ones merged.
 
     Blocks that name no kernel (a failed driver call that only follows from a crash, a
     copy by the host) are left out: they are not the kernel's own mistake.
@@ -152,7 +151,7 @@ def reported(text: str) -> int | None:
 
 
 def own(findings: Sequence[Finding], kernels: Iterable[str]) -> list[Finding]:
-    """Findings in the version's own kernels; those of libraries are not ours to judge."""
+    """Findings in the version's own kernels; those in libraries are not judged."""
     names = set(kernels)
     return [
         finding
@@ -186,7 +185,7 @@ def describe(finding: Finding, texts: Mapping[str, str]) -> list[str]:
 
 
 def _path(file: str, texts: Mapping[str, str]) -> str:
-    """The version's file that the sanitizer names, which strips folders from paths."""
+    """The version's file that the sanitizer names; it strips folders from paths."""
     if not file:
         return ""
     return next(
@@ -195,9 +194,9 @@ def _path(file: str, texts: Mapping[str, str]) -> str:
 
 
 def arguments(path: str, tool: Tool) -> tuple[str, ...]:
-    """The sanitizer's command line up to the program it watches.
+    """The sanitizer's command line, up to the program that it checks.
 
-    Host back traces are left out: they show PyCUDA and Python, not the kernel. All
+    Host backtraces are left out: they show PyCUDA and Python, not the kernel. All
     findings are printed (its default stops at 100), so that counts are true.
     """
     words = [path, "--tool", tool, "--error-exitcode", str(FOUND)]
@@ -206,7 +205,7 @@ def arguments(path: str, tool: Tool) -> tuple[str, ...]:
         # A driver call that fails after a crash is a consequence, not a finding.
         words += ["--report-api-errors", "no"]
     if tool == "initcheck":
-        # A host copy of memory that a kernel left unwritten is for verify to judge.
+        # A host copy of memory that a kernel left unwritten is judged by `verify`.
         words += ["--check-api-memory-access", "no"]
     return tuple(words)
 
@@ -215,7 +214,7 @@ def judge(tool: Tool, text: str, code: int, kernels: Iterable[str]) -> list[Find
     """The findings of one run.
 
     Raises:
-        MissingError: the sanitizer did not get to its summary; its own words are quoted.
+        MissingError: the sanitizer did not reach its summary; its own words are quoted.
         KernelError: it counted errors, none of which names a kernel of the version.
     """
     total = reported(text)

@@ -1,11 +1,11 @@
-"""Processes that end with the one that started them, however that one ends.
+"""Child processes that end with their parent, however that one ends.
 
-In comes a child, forked or started as a program; what comes out is that nothing of it is left.
+A child goes in, forked or started as a program; afterwards none of its processes is left.
 """
 
 
 class OverError(BaseException):
-    """The time of a block (`alarm`) is over; nothing in it takes that for an error of its own."""
+    """The time of a block (`alarm`) is over; code in it cannot mistake this for another error."""
 
     def __init__(self, alarm: object) -> None:
         super().__init__()

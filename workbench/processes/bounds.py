@@ -1,7 +1,7 @@
-"""Bound the time and the memory of work, by a deadline that is carried along, and a limit.
+"""Bound the time of work by a deadline that is passed along, and its memory by a limit.
 
-A child with a `Deadline` is ended at it. An alarm interrupts our own work (`Deadline.kept`), as
-Ctrl-C would: whatever runs at that moment, a study's own function too.
+A child is ended at its `Deadline`. An alarm interrupts our own work (`Deadline.kept`) as Ctrl-C
+would, even a study's own function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if sys.platform == "linux":
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The time at which work is given up.
+    """The time at which work is stopped.
 
     `seconds` bounds each piece of it; `end`, by `time.monotonic`, bounds all of it; None: no end.
     """
@@ -37,7 +37,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """All is to be over so many seconds from now."""
+        """A deadline for all work, this many seconds from now."""
         return cls(seconds, time.monotonic() + seconds)
 
     def begun(self) -> Deadline:
@@ -45,7 +45,7 @@ class Deadline:
         return Deadline(self.seconds, time.monotonic() + self.left())
 
     def left(self, since: float | None = None) -> float:
-        """Seconds left to a piece of work that began at `since` (`time.monotonic`); None: now."""
+        """Seconds left for a piece of work that began at `since` (`time.monotonic`; None: now)."""
         now = time.monotonic()
         piece = (now if since is None else since) + self.seconds
         return max(0.0, min(piece, math.inf if self.end is None else self.end) - now)
@@ -60,10 +60,10 @@ class Deadline:
 
     @contextlib.contextmanager
     def kept(self, error: Callable[[], BaseException], last_words_s: float = 0.0) -> Iterator[None]:
-        """Raise `error` in the block, whatever it is busy with, once its time is over.
+        """Raise `error` in the block, whatever it is doing, once its time is over.
 
-        In the main thread alone; one call of a library in C is waited for. The alarm is
-        `last_words_s` late, so that code that notices the end of time by itself comes first.
+        Works in the main thread only; a running call of a C library is not interrupted. The alarm
+        is `last_words_s` late, so that code that notices the end of time by itself comes first.
         """
         if threading.current_thread() is not threading.main_thread() or not _SIGNAL:
             yield
@@ -88,11 +88,11 @@ class Deadline:
             signal.signal(_SIGNAL, before)
 
 
-#: A clock may ring so much too early.
+#: A clock may ring this much too early.
 _EARLY_S = 0.05
-#: A process that stops itself again goes on again.
+#: The timer repeats, so a process that stops itself again continues again.
 _AGAIN_NS = 100_000_000
-#: Means "your time is over", and nothing else.
+#: The signal for "your time is over", and nothing else.
 _SIGNAL = getattr(signal, "SIGXCPU", None)
 
 
@@ -101,19 +101,19 @@ class _Alarm:
     at: float
 
 
-#: Of the blocks that are under way, the outermost first.
+#: The deadlines of the active blocks, the outermost first.
 _ALARMS: list[_Alarm] = []
 
 
 @contextlib.contextmanager
 def _continued(after_s: float) -> Iterator[None]:
-    """Let this process go on after so many seconds if it is stopped, and ring before it stops."""
+    """Resume this process if it is stopped after so many seconds; ring before it can stop again."""
     libc, made = ctypes.CDLL(None), list[ctypes.c_void_p]()
     at = int(after_s), int(after_s % 1 * 1e9)
     try:
         for number, again_ns in ((_SIGNAL, 0), (signal.SIGCONT, _AGAIN_NS)):
             timer = ctypes.c_void_p()
-            # A sigevent has a value, a signal and SIGEV_SIGNAL; an itimerspec interval and begin.
+            # A sigevent has a value, a signal and SIGEV_SIGNAL; an itimerspec: interval, start.
             event = struct.pack("Pii48x", 0, number, 0)
             if libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) == 0:
                 libc.timer_settime(timer, 0, struct.pack("4l", 0, again_ns, *at), None)
@@ -127,7 +127,7 @@ def _continued(after_s: float) -> Iterator[None]:
 def _ring() -> None:
     main = threading.main_thread().ident
     if _ALARMS and _SIGNAL and main is not None:
-        signal.pthread_kill(main, _SIGNAL)  # which also ends what waits
+        signal.pthread_kill(main, _SIGNAL)  # this also interrupts waiting calls
 
 
 def _rung(_number: int, _frame: FrameType | None) -> None:
@@ -135,7 +135,7 @@ def _rung(_number: int, _frame: FrameType | None) -> None:
 
 
 def overdue() -> None:
-    """Break off the outermost block whose time is over, if there is one."""
+    """Interrupt the outermost block whose time is over, if there is one."""
     for alarm in _ALARMS:
         if alarm.at <= time.monotonic() + _EARLY_S:
             raise OverError(alarm)
@@ -143,10 +143,10 @@ def overdue() -> None:
 
 @contextlib.contextmanager
 def within_memory(size: int) -> Iterator[None]:
-    """Let this process take at most so many bytes more than it has; more is a `MemoryError`.
+    """Let this process allocate at most this many more bytes; beyond, raise `MemoryError`.
 
-    What is forked in the block inherits the limit. Memory that processes share is not counted:
-    see `sharing`.
+    Children forked in the block inherit the limit. Memory that processes share is not counted: see
+    `sharing`.
     """
     if sys.platform != "linux":
         yield
@@ -158,7 +158,7 @@ def within_memory(size: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def sharing(size: int) -> Iterator[None]:
-    """Count bytes that processes share to what `within_memory` allows."""
+    """Count bytes that processes share towards the limit of `within_memory`."""
     if sys.platform != "linux":
         yield
         return

@@ -1,8 +1,8 @@
-"""Ending a program with all that it started; as a program, the guard that does so after our end.
+"""End a program and all its children; as a program, the guard that does so after our end.
 
-The guard waits at the end of a pipe whose other end we hold. Where we are killed, the kernel
-closes that, and the guard ends the group that it was told of. It runs without
-``site-packages``, so that it is there in a few milliseconds.
+The guard waits at the end of a pipe whose other end we hold. If we are killed, the kernel closes
+our end, and the guard ends the group whose id it was given. It runs without ``site-packages``, so
+that it starts within a few milliseconds.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-if __name__ != "__main__":  # as a program, this has no packages
+if __name__ != "__main__":  # run as a program, this has no packages
     from workbench.processes.starting import own_file
 
-#: Seconds between SIGTERM and SIGKILL: ncu needs a few to let go of the driver.
+#: Seconds between SIGTERM and SIGKILL: ncu needs a few to detach from the driver.
 GRACE_S = 5.0
 _POLL_S = 0.02
 _MARK = "WORKBENCH_GUARDED"
@@ -31,7 +31,7 @@ def members(group: int) -> list[int]:
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
-        return []  # what nearly always holds, without a walk through /proc
+        return []  # the usual case, without a walk through /proc
     except PermissionError:
         pass
     found = []
@@ -48,14 +48,14 @@ def members(group: int) -> list[int]:
 
 
 def _descendants(root: int) -> set[tuple[int, str]]:
-    """(pid, start time) of all children of a process, and of theirs."""
+    """(pid, start time) of all descendants of a process."""
     children: dict[int, list[tuple[int, str]]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        # Field 4 of proc(5) is the parent, field 22 the start time; two are cut off here.
+        # Field 4 of proc(5) is the parent, field 22 the start time; the first two are cut off here.
         children.setdefault(int(fields[1]), []).append((int(stat.parent.name), fields[19]))
     found: set[tuple[int, str]] = set()
     queue = [root]
@@ -68,7 +68,7 @@ def _descendants(root: int) -> set[tuple[int, str]]:
 
 
 def _started(pid: int) -> str:
-    """Start time of a process that runs; empty where it is gone or only waits to be reaped."""
+    """Start time of a running process; empty if it is gone or only waits to be reaped."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -85,8 +85,8 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
     """End the leader of a group, its group, and children that left the group.
 
     SIGTERM first, so that ncu can detach from the driver; SIGKILL after the grace. `group` is the
-    leader's pid; it leads the session that it was started in. `reap` is called while waiting: an
-    ended child of ours counts as running until then.
+    pid of its leader, which also leads its session. `reap` is called while waiting: an ended child
+    of ours counts as running until then.
     """
     strangers = _descendants(group)
     _signal_group(group, signal.SIGTERM)
@@ -101,7 +101,7 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
         if _started(pid) == start:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-    # A process in the kernel's hands (the driver's, often) dies a moment later.
+    # A process in a kernel call (often the driver's) dies a moment later.
     end = time.monotonic() + GRACE_S
     while time.monotonic() < end and (
         members(group) or any(_started(pid) == start for pid, start in strangers)
@@ -113,7 +113,7 @@ def end_group(group: int, reap: Callable[[], object] = lambda: None) -> None:
 class Guard(NamedTuple):
     """Guards a program.
 
-    `tell` is called with its pid, once that is known. `mark` goes into its environment, which
+    `tell` is called with its pid, once that is known. `mark` is put into its environment, and
     identifies it if we were killed before.
     """
 
@@ -127,12 +127,12 @@ def guarded() -> Iterator[Guard]:
     mark = {_MARK: os.urandom(8).hex()}
     reading, writing = os.pipe()
     try:
-        # Started before what it guards: from then on, telling it takes no time.
+        # The guard starts before its program, so that telling it the pid later takes no time.
         start = own_file(__file__, mark[_MARK])
         guard = subprocess.Popen(
             start.argv,
             cwd=start.cwd,
-            # Whoever guards us must not take our guards for what we started: they end that.
+            # An outer guard, which ends our children, must spare our guards: they end theirs.
             env={name: value for name, value in start.env.items() if name != _MARK},
             stdin=reading,
             stdout=subprocess.DEVNULL,
@@ -143,13 +143,13 @@ def guarded() -> Iterator[Guard]:
         os.close(writing)
         yield Guard(
             lambda _pid: None, mark
-        )  # no more processes to be had: what matters says so itself
+        )  # no more processes: starting the program itself reports that
         return
     finally:
         os.close(reading)
 
     def tell(pid: int) -> None:
-        with contextlib.suppress(OSError):  # somebody ended the guard
+        with contextlib.suppress(OSError):  # the guard was killed
             os.write(writing, f"{pid}\n".encode())
 
     try:
@@ -174,7 +174,7 @@ def _marked(mark: str) -> set[int]:
 def _end_marked(mark: str) -> None:
     """End the groups of all processes with a mark: a program whose pid is not known.
 
-    It may only be about to begin, or be gone already while its children run.
+    It may be about to start, or may have ended while its children still run.
     """
     end, found = time.monotonic() + GRACE_S, False
     while time.monotonic() < end:
@@ -194,7 +194,7 @@ def _guard() -> None:
     sys.stdin.read()
     if not group:
         _end_marked(sys.argv[1])
-    # Another process has the number only after the leader and its whole group are gone.
+    # Another process gets the number only after the leader and its whole group are gone.
     elif _started(group) in ("", start):
         end_group(group)
 

@@ -1,8 +1,8 @@
-"""Children of our own code that die with their parent, also where that is killed.
+"""Children running our own code that die with their parent, even if it is killed.
 
-On Linux the kernel does it, whatever the child is busy with (``PR_SET_PDEATHSIG``); elsewhere
-a thread of the child looks whether it was adopted. Whoever imports this has it for every
-process that is forked afterwards; a program that is started calls `follow_parent` itself.
+On Linux the kernel kills the child, whatever it is doing (``PR_SET_PDEATHSIG``); elsewhere a thread
+of the child checks whether it was adopted. Importing this module is enough for every process forked
+afterwards; a started program calls `follow_parent` itself.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import sys
 import threading
 import time
 
-#: Of <sys/prctl.h>.
+#: From <sys/prctl.h>.
 _PR_SET_PDEATHSIG = 1
 _LOOK_EVERY_S = 0.5
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-#: The process that forks at this moment.
+#: The pid of the process that is forking.
 _forking = 0
 
 
 def follow_parent(parent: int | None = None) -> None:
     """End this process as soon as its parent has ended.
 
-    The kernel means the thread that started us, so a thread must not end before its forks; a parent
-    that waits for its children, as all here do, is safe. `parent`: its pid, where known: it may
-    have ended before this call.
+    The kernel watches the thread that started us, so a thread must not end before its forks. A
+    parent that waits for its children, as all here do, is safe. `parent`: its pid, if known,
+    because it may have ended before this call.
     """
     here = os.getppid() if parent is None else parent
     if _LIBC is not None and _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
@@ -45,7 +45,7 @@ def _look(parent: int) -> None:
 
 
 def _before() -> None:
-    """In the parent: the child cannot ask who it was."""
+    """Runs in the parent: the child cannot find out its parent's pid safely."""
     global _forking
     _forking = os.getpid()
 

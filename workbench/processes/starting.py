@@ -1,14 +1,14 @@
 """Start a child so that no code of the current folder runs in it.
 
-Python takes modules from the working folder where it is asked for one by name (``python -m``,
-``-c``, an empty entry of ``PYTHONPATH``), and the loader of shared libraries does the same with an
-empty entry of ``LD_LIBRARY_PATH``. The current folder may be anybody's, so
+Python imports modules from the working folder in some cases (``python -m``, ``-c``, an empty entry
+in ``PYTHONPATH``), and the loader of shared libraries does the same with an empty entry in
+``LD_LIBRARY_PATH``. The current folder may be anybody's, so
 
 * every Python child is started by `own_module`, `worker` or `own_file` (``-P``, and
-  ``PYTHONSAFEPATH`` for its own children), and finds our packages by their place;
+``PYTHONSAFEPATH`` for its own children), and finds our packages by their path;
 * its environment is `environment`: without relative and empty entries in lists of folders, and
-  without variables that would have Python run something else first;
-* its working folder is `NEUTRAL`, unless it is there for the files of one.
+  without variables that make Python run something else first;
+* its working folder is `NEUTRAL`, unless it works on the files of another.
 
 As a program (``python -P starting.py MODULE ARGUMENTS``) it runs a module of ours.
 """
@@ -24,21 +24,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: Holds nothing of anybody's, and is there on every system.
+#: A folder without anybody's files that exists on every system.
 NEUTRAL = Path(os.path.abspath(os.sep))  # noqa: PTH100 - the drive's root, where there are drives
-#: Folder that our packages lie in, and they.
+#: The folder that holds our packages, and the packages.
 _HOME, _OURS = Path(__file__).resolve().parents[2], ("workbench", "ptxemu")
-#: Variables that list folders; programs, libraries and modules are looked for in these.
+#: Variables that list the folders to search for programs, libraries and modules.
 _LISTS = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"),
     *("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
 )
-#: Folders for temporary files: a relative one means one of ours.
+#: Folders for temporary files: a relative one is below our working folder.
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
-#: Python would run them, or wait for somebody to type.
+#: They make Python run a file, or wait for input from the terminal.
 _DROPPED = ("PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT")
-#: Sets the limit and becomes the program: no fork of ours runs Python in between, and whatever
-#: the program starts has the limit as well. Where the limit is lower already, that holds.
+#: Sets the limit and becomes the program: no fork of ours runs Python in between, and the program's
+#: children inherit the limit. A lower limit that is already set stays.
 _LIMIT = 'ulimit -c 0; ulimit -d "$0" 2>/dev/null; exec "$@"'
 
 
@@ -63,7 +63,7 @@ def environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
                 env[name] = os.pathsep.join(kept)
     for name in _TEMPORARY:
         if env.get(name):
-            env[name] = os.path.abspath(env[name])  # noqa: PTH100 - a link stays as it is named
+            env[name] = os.path.abspath(env[name])  # noqa: PTH100 - a link is not resolved
     return env
 
 
@@ -88,15 +88,15 @@ def own_module(
 
 
 def own_file(path: str, *arguments: str) -> Start:
-    """A file of ours that needs the standard library alone: it is there in a few milliseconds."""
+    """The start of one of our files that needs only the standard library: it takes milliseconds."""
     return Start([sys.executable, "-I", "-S", path, *arguments], NEUTRAL, environment())
 
 
 def worker(name: str, *arguments: str) -> tuple[str, ...]:
-    """Return the command line of a module of ours that runs a project's code, perhaps elsewhere.
+    """Return the command line of one of our modules that runs a project's code, perhaps elsewhere.
 
-    It has our interpreter's bare name where PATH leads to it, else its path: ncu writes the command
-    line into its report, which should name no folder of a user.
+    It has our interpreter's bare name if PATH leads to it, else its path: ncu writes the command
+    line into its report, which should not name a user's folder.
     """
     bare = Path(sys.executable).name
     here = bare if program(bare) == sys.executable else sys.executable
@@ -104,8 +104,8 @@ def worker(name: str, *arguments: str) -> tuple[str, ...]:
 
 
 def worker_environment() -> dict[str, str]:
-    """Return variables of a `worker`, which has the caller's modules: a study may import them."""
-    # As Python has read it: a relative entry is below the folder that we were started in.
+    """Return variables for a `worker` that let it import the caller's modules, as a study may."""
+    # As Python reads it: a relative entry is below the folder in which we were started.
     listed = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     paths = list(map(os.path.abspath, listed))
     if "site-packages" not in _HOME.parts and str(_HOME) not in paths:
@@ -114,12 +114,12 @@ def worker_environment() -> dict[str, str]:
 
 
 def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:
-    """Return a command line with a limit to its memory, and to that of its children.
+    """Return a command line that limits its own memory and that of its children.
 
-    The limit is one on a process's allocations (``RLIMIT_DATA``, which counts no libraries), and an
-    allocation meets it as a failure, which leaves no core behind. A shell sets it and then becomes
-    the program, so the process keeps its number and its group. `limit_bytes` holds for each process
-    and is rounded down to KiB.
+    It limits a process's allocations (``RLIMIT_DATA``, which does not count libraries). An
+    allocation beyond it fails, and leaves no core dump. A shell sets it and then becomes the
+    program, so the process keeps its number and its group. `limit_bytes` holds for each process and
+    is rounded down to KiB.
     """
     if os.name != "posix":
         return list(argv)
@@ -127,7 +127,7 @@ def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:
 
 
 def program(name: str) -> str | None:
-    """The path of a program that PATH leads to, whatever the folder that we stand in holds."""
+    """The path of a program found by PATH, never in the working folder."""
     found = shutil.which(name, path=environment().get("PATH", os.defpath))
     return os.path.abspath(found) if found else None  # noqa: PTH100
 
@@ -135,9 +135,9 @@ def program(name: str) -> str | None:
 def answered(
     *argv: str, timeout_s: float = 30, folder: Path = NEUTRAL
 ) -> subprocess.CompletedProcess[str]:
-    """Output of a program that answers and ends; it runs in an empty folder by default.
+    """Output of a program that prints and ends; it runs in `NEUTRAL` by default.
 
-    Raises OSError, TimeoutExpired: it does not run, or not end in time.
+    Raises OSError, TimeoutExpired: it does not run, or does not end in time.
     """
     return subprocess.run(
         argv,
@@ -156,7 +156,7 @@ if __name__ == "__main__":
     import importlib.util
     import runpy
 
-    # Our packages are found by their place, and not on a list of folders.
+    # Our packages are found by their path, not in a list of folders.
     for package in _OURS:
         place = _HOME / package / "__init__.py"
         spec = importlib.util.spec_from_file_location(package, place)

@@ -14,7 +14,7 @@ _TOLD = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 def awaited(work: Callable[[], int]) -> int | None:
-    """Do work in a child: the code that it returns or exits with, or None without one."""
+    """Do work in a child; return its result or exit code, or None if it gave neither."""
     if not hasattr(signal, "sigwaitinfo"):
         return work()
     sys.stdout.flush()
@@ -30,7 +30,7 @@ def awaited(work: Callable[[], int]) -> int | None:
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         os.write(theirs, bytes([code]))
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a study's thread may still raise it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a study's thread may raise SIGINT
         return code
     os.close(theirs)
     while not (state := os.waitpid(child, os.WNOHANG))[0]:
@@ -40,7 +40,7 @@ def awaited(work: Callable[[], int]) -> int | None:
             os.kill(child, told.si_signo)
     if os.WIFSIGNALED(state[1]):
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        with contextlib.suppress(OSError):  # nobody handles SIGKILL
+        with contextlib.suppress(OSError):  # SIGKILL cannot be handled
             signal.signal(os.WTERMSIG(state[1]), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(state[1]))
     os.set_blocking(ours, False)

@@ -1,4 +1,4 @@
-"""The report on a local address, live: checks requests, watches files, sends news.
+"""Serve the report on a local address, live: check requests, watch files, send news.
 
-In come requests from this machine and the folder's files; out go pages and news for open ones.
+Requests from this machine and the folder's files go in; pages and their news come out.
 """

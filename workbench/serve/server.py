@@ -1,8 +1,8 @@
 """A web server for the report's folder: this machine only, this folder only, live.
 
-The standard library's file server does the work. This module refuses hidden files, links that
-leave the folder, and browsers that were lured here by another name (DNS rebinding). It adds a
-script to pages, which asks for news and reloads a page that was written again.
+The standard library's file server does the work. This module refuses hidden files, links that leave
+the folder, and browsers that were lured here by another name (DNS rebinding). It adds a script to
+pages that asks for news and reloads a page that was rewritten.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from typing import IO
 from workbench.errors import MissingError, UsageError
 from workbench.views.html.render import POLICY
 
-#: Before the path of a page: its news. No page of a report begins with a hyphen.
+#: Prefix of a page's path for its news. No page of a report begins with a hyphen.
 NEWS = "/-/news"
 _HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
-    # The browser keeps a file and asks each time: the answer is 304 where nothing has changed.
+    # The browser caches a file and asks each time: the answer is 304 if nothing has changed.
     "Cache-Control": "no-cache",
 }
 #: Seconds for which a page counts as open after it has asked for news; it asks twice a second.
@@ -44,16 +44,16 @@ _PORT = re.compile(r":\d+$")
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one folder. See `listening`, which makes and ends it."""
+    """Serves one folder; `listening` starts and ends it."""
 
     daemon_threads = True
     block_on_close = False
-    # Otherwise another program's port would not count as taken.
+    # Otherwise another program's port would not be refused as taken.
     allow_reuse_port = False
 
     def __init__(self, root: Path, host: str, port: int, *, live: bool) -> None:
         self.root, self.host, self.live = root.resolve(), host, live
-        #: The error of writing pages, which every open page shows at its bottom.
+        #: The error that occurred while writing pages; every open page shows it at its bottom.
         self.problem = ""
         #: Path of a page below the folder -> the time at which it last asked for news.
         self.asked: dict[str, float] = {}
@@ -68,23 +68,23 @@ class Server(ThreadingHTTPServer):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/"
 
     def open_pages(self) -> frozenset[str]:
-        """The pages that a reader looks at now."""
+        """The pages that are open in a browser now."""
         late = time.monotonic() - _OPEN_S
         return frozenset(path for path, asked in self.asked.copy().items() if asked > late)
 
     def server_bind(self) -> None:
-        """Bind, without the name look-up of `HTTPServer`, which can take seconds."""
+        """Bind without the name look-up of `HTTPServer`, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.host, self.server_address[1]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a reader who leaves in the middle of an answer."""
+        """Print nothing when a reader leaves in the middle of an answer."""
 
     def knows(self, name: str) -> bool:
-        """True if this address has that host name; a defence against DNS rebinding.
+        """True if `host` names this server; a defence against DNS rebinding.
 
-        A page elsewhere can point a name of its own at this address and then read the report as
-        if it were its own; its browser sends that name. It cannot do so with an address.
+        A foreign page can point its own host name at this address and then read the report as if it
+        were its own; the browser sends that name. It cannot do so with an address.
         """
         with suppress(ValueError):
             return bool(ipaddress.ip_address(name))
@@ -98,7 +98,7 @@ class _Handler(SimpleHTTPRequestHandler):
     timeout = 20.0
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a line per request would bury the messages of the watch."""
+        """Print nothing: a line per request would bury the watch's messages."""
 
     def end_headers(self) -> None:
         """Add the headers of every answer."""
@@ -109,7 +109,7 @@ class _Handler(SimpleHTTPRequestHandler):
     def translate_path(self, path: str) -> str:
         """The real path of a file or folder of the site, or a name that no file has."""
         wanted = super().translate_path(path)
-        # ValueError: a null byte, or a path outside of the folder. RuntimeError: a circle of links.
+        # ValueError: a null byte, or a path outside the folder. RuntimeError: a cycle of links.
         with suppress(OSError, ValueError, RuntimeError):
             found = Path(wanted).resolve()
             inside = found.relative_to(self.server.root)
@@ -121,7 +121,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return str(self.server.root / ".no such page")
 
     def send_head(self) -> io.BytesIO | IO[bytes] | None:  # type: ignore[override]
-        """Answer with a file, a page with the script that asks for news, or these."""
+        """Answer with a file, a page with the script that asks for news, or news."""
         # Two Host headers become one unknown name.
         host = _PORT.sub("", ",".join(self.headers.get_all("Host", ())).lower())
         if not self.server.knows(host.strip("[]")):
@@ -138,14 +138,14 @@ class _Handler(SimpleHTTPRequestHandler):
             news = {"state": self._state(path), "problem": self.server.problem}
             return self._head(json.dumps(news).encode(), "application/json")
         if self.server.live and (page := self._page(path)):
-            state = self._state(path)  # first: a page that is written meanwhile reloads
+            state = self._state(path)  # read first: a page that is rewritten meanwhile reloads
             with suppress(OSError):
                 text = with_script(page.read_bytes(), NEWS + path, state)
                 return self._head(text, "text/html; charset=utf-8")
         return super().send_head()
 
     def list_directory(self, path: object) -> None:  # noqa: ARG002
-        """List no folder."""
+        """Refuse to list a folder."""
         self.send_error(HTTPStatus.NOT_FOUND)
 
     def _page(self, path: str) -> Path | None:
@@ -153,7 +153,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return page if page.suffix == ".html" and page.is_file() else None
 
     def _state(self, path: str) -> str:
-        """A key of a page and of the assets that it shows; "" where there is no such page."""
+        """A key of a page and of the assets that it shows; "" if there is no such page."""
         page = self._page(path)
         assets = sorted((self.server.root / "assets").glob("*.*")) if page else []
         with suppress(OSError):
@@ -171,8 +171,8 @@ class _Handler(SimpleHTTPRequestHandler):
 def with_script(page: bytes, news: str, state: str) -> bytes:
     """Add the script that asks for news at a page's end.
 
-    `news` is the address of the page's news, `state` the key of the page; the page reloads where
-    the news have another key.
+    `news` is the address of the page's news, `state` the key of the page; the page reloads if the
+    news contain another key.
     """
     # As JSON, with `<` as an escape: whatever an address holds, it stays a string.
     code = files("workbench").joinpath("data", "live.js").read_text(encoding="utf-8")
@@ -185,10 +185,10 @@ def with_script(page: bytes, news: str, state: str) -> bytes:
 
 @contextmanager
 def listening(root: Path, host: str, port: int, *, live: bool = True) -> Iterator[Server]:
-    """Serve `root` in threads of its own for the length of the block.
+    """Serve `root` in separate threads for the length of the block.
 
     Raises:
-        MissingError: the port is taken, or may not be used.
+        MissingError: the port is taken or not permitted.
         UsageError: the host is not an address of this machine.
     """
     try:

@@ -1,8 +1,8 @@
 """Find changed files: poll folders with `stat`.
 
-Polling, and not the kernel's notices of changes: a profile that a compute node writes
-to a network folder raises no notice on the machine that watches it. A look at
-three thousand files takes some hundredths of a second.
+It polls instead of using the kernel's change notices: a profile that a compute node writes to a
+network folder raises no notice on the machine that watches it. A poll of three thousand files takes
+some hundredths of a second.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-#: Seconds between two looks.
+#: Seconds between two polls.
 INTERVAL_S = 0.25
-#: Seconds until the look that finds everything at rest: writing ten files takes less between two.
+#: Seconds between the polls that check whether changes have ended; two writes are closer.
 SETTLED_S = 0.08
-#: Longest wait for a folder that never comes to rest, in looks.
+#: The longest wait for a folder that keeps changing, in polls.
 _RESTLESS = 20
 _NEVER_OURS = {"__pycache__", "node_modules"}
 
 
 class FileState(NamedTuple):
-    """Facts that tell a file from its next edition. The inode detects an atomic replacement."""
+    """Facts that tell a file from its next version. The inode detects an atomic replacement."""
 
     modified_ns: int
     size: int
     inode: int
 
 
-#: By path, as text: this is read and compared four times a second, and a `Path` for each file
-#: would be most of the work.
+#: By path, as text: this is read and compared four times a second, and making a `Path` for each
+#: file would be most of the work.
 Snapshot = dict[str, FileState]
 
 
@@ -39,7 +39,7 @@ def look(roots: Iterable[Path]) -> Snapshot:
     """The state of every file at or below `roots`.
 
     Hidden files (locks, temporary files, editors' swap files, ``.git``) and compiled
-    Python are left out. What vanishes meanwhile, or may not be read, is not there.
+    Python are left out. A file that vanishes meanwhile, or is not readable, is left out.
     """
     found: Snapshot = {}
     waiting: list[str] = []
@@ -87,15 +87,15 @@ def changes(
     interval_s: float = INTERVAL_S,
     pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[frozenset[Path]]:
-    """Wait for changes, and give each settled set of changed files; never ends by itself.
+    """Wait for changes, and yield each settled set of changed files; never end by itself.
 
-    A set is given when a look finds the same as the look before, so that saving ten
-    files, or a checkout, is one change and not ten. What changes while the caller
-    works is found by the next look. The first look is taken when the iterator is made,
-    so that nothing is lost between making it and asking it.
+    A set is yielded when a poll finds the same as the one before, so that saving ten files, or a
+    checkout, is one change and not ten. Changes made while the caller works are found by the next
+    poll. The first poll is done when the iterator is made, so that no change is lost between making
+    it and using it.
 
-    Roots need not exist yet. `interval_s` is seconds between two looks, `pause` what waits; a test
-    gives its own.
+    Roots need not exist yet. `interval_s` is seconds between two polls, `pause` the function that
+    waits; a test passes its own.
     """
     watched = tuple(roots)
     return _changes(watched, look(watched), interval_s, pause)

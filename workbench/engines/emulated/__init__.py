@@ -1,5 +1,5 @@
-"""The emulator as an engine: a version's launches run on the CPU, as a `Profile`.
+"""The emulator as an engine: it runs a version's launches on the CPU and makes a `Profile`.
 
-In come a version and a problem; out go a checked result, counters by source line, and,
-where the result is wrong, the line that made it so.
+Input: a version and a problem. Output: a checked result, counters by source line, and, if the
+result is wrong, the line that caused it.
 """

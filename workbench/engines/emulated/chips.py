@@ -1,4 +1,4 @@
-"""Facts of the chips that the emulator models (``data/emulated.toml``)."""
+"""Facts about the chips that the emulator models (``data/emulated.toml``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chips() -> tuple[str, ...]:
 
 
 class ShownChip(Record, frozen=True):
-    """A chip as programs see it. `arch`: what nvcc compiles for; `memory` in bytes."""
+    """A chip as programs see it. `arch`: nvcc's target; `memory` in bytes."""
 
     name: str
     arch: str
@@ -40,7 +40,7 @@ class ShownChip(Record, frozen=True):
 
     @property
     def facts(self) -> str:
-        """The facts for the stand-in of the driver, a line each."""
+        """The facts for the driver's stand-in, one per line."""
         major, minor = divmod(self.capability, 10)
         own = {str(_SMS): self.sms, str(_MAJOR): major, str(_MINOR): minor}
         every = {**_table()["attributes"], **self.attributes, **own}
@@ -49,7 +49,7 @@ class ShownChip(Record, frozen=True):
 
     @property
     def device(self) -> Device:
-        """The device in records of emulated launches: the chip's limits alone."""
+        """The device in records of emulated launches: only the chip's limits."""
         return Device(
             name=f"emulator (limits of an {self.name})",
             slug=f"emulator-sm{self.capability}",
@@ -65,7 +65,7 @@ def chip(name: str) -> ShownChip:
 
 
 def device_of(arch: str) -> Device:
-    """The emulated device of an architecture: the last of its chips, or limits of no product."""
+    """The emulated device of an architecture: its last chip, or limits without a product."""
     base = arch.rstrip("af")
     known = [each for each in map(chip, chips()) if each.arch.rstrip("a") == base]
     if known:

@@ -1,8 +1,8 @@
 """Diagnose a wrong result from a run that followed every store.
 
-The run follows the lines behind every value (`ptxemu.Origins`). A line stands out if it takes part
-in the wrong elements more than in the right ones, by Ochiai's measure, and no other line does so as
-much.
+The run follows the lines behind every value (`ptxemu.Origins`). A line is suspicious if it
+contributes to wrong elements more than to right ones, by Ochiai's measure, and no other line
+reaches its score.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.study.signatures import launch_key
 
 
 class Suspect(NamedTuple):
-    """A likely mistake in a launch, reported where a version gives wrong results.
+    """A likely mistake in a launch, reported if a version gives wrong results.
 
     One with a `place` comes first, and then only its hint is shown.
     """
@@ -34,7 +34,7 @@ class Suspect(NamedTuple):
 
 
 def suspected(error: KernelError, suspects: Collection[Suspect]) -> KernelError:
-    """An error with what is hardly meant so."""
+    """Add a suspected mistake to an error."""
     message, hints = error.message, [error.hint]
     for each in suspects:
         hints.insert(len(hints) - 1, each.hint)
@@ -55,7 +55,7 @@ def _shown(name: str, shape: tuple[int, ...], flat: int) -> str:
 
 
 def _distance(got: Array, want: Array) -> tuple[NDArray[np.float64], ...]:
-    """Each element's error, its value and the value that it should have."""
+    """Each element's error, its value and its expected value."""
     exact, right = (each.astype(np.float64).reshape(-1) for each in (got, np.asarray(want)))
     with np.errstate(invalid="ignore", over="ignore"):
         return np.abs(exact - right), exact, right
@@ -72,7 +72,7 @@ def _wrong(got: Array, want: Array, tolerance: float) -> NDArray[np.bool_]:
     return far
 
 
-#: Lines that a message names at most.
+#: The most lines that a message names.
 _NAMED = 3
 
 
@@ -92,7 +92,7 @@ def never_written(
         if not stores:
             none = f"{first}{more} {verb} never written: no instruction stores to {name}"
             return Suspect("", none)
-        # The line that wrote the element before the first one, or else behind the gap.
+        # The line that wrote the element before the gap, or else after it.
         beside = flat - 1 if flat else int(np.argmin(left))
         writer = None if left.all() else origins.writer(name, beside, got.dtype.itemsize)
         place = stores[0] if writer is None else module.where(writer.instr)
@@ -109,7 +109,7 @@ def never_written(
 
 
 def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect | None:
-    """A grid that ends before an output does: every thread wrote, and as many elements."""
+    """A grid smaller than an output: every thread wrote one element, and no more were written."""
     launches = [
         each
         for each in subject.launches
@@ -122,8 +122,8 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect 
     each, rest = divmod(len(places), blocks * threads)
     ends, whole = tuple(places.max(axis=0) + 1), left.shape
     if len(places) != math.prod(ends) and not left.reshape(-1)[: len(places)].any():
-        ends, whole = (len(places),), (left.size,)  # not rows and columns, but one after the other
-    if rest or len(places) != math.prod(ends):  # it is not a corner of the output that was written
+        ends, whole = (len(places),), (left.size,)  # consecutive elements, not rows and columns
+    if rest or len(places) != math.prod(ends):  # the written part is not a corner of the output
         return None
     reached, all_ = (", ".join(f":{int(end)}" for end in at) for at in (ends, whole))
     return Suspect(
@@ -138,10 +138,10 @@ def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect 
 def _standing_out(
     origins: ptxemu.Origins, name: str, wrong: NDArray[np.bool_], size: int
 ) -> tuple[int, int, int, int, int] | None:
-    """Find the line whose part in wrong elements exceeds its part in right ones the most.
+    """Find the line whose share of wrong elements exceeds its share of right ones the most.
 
-    Returns index of the line, wrong elements with it, wrong elements, right ones with it, right
-    ones.
+    Returns the line's index, the wrong elements with it, all wrong elements, the right ones with
+    it, and all right ones.
     """
     bad, good = np.nonzero(wrong)[0], np.nonzero(~wrong)[0]
     if not len(bad) or not len(good):
@@ -153,7 +153,7 @@ def _standing_out(
     with_bad = origins.of(name, bad, size).sum(axis=0)
     with_good = origins.of(name, good, size).sum(axis=0)
     score = with_bad / np.sqrt(len(bad) * np.maximum(with_bad + with_good, 1))
-    # A line that is behind everything explains nothing.
+    # A line that contributes to every element explains nothing.
     common = len(bad) / np.sqrt(len(bad) * (len(bad) + len(good)))
     best = int(np.argmax(score))
     if score[best] <= common or np.count_nonzero(score == score[best]) > 1:
@@ -203,7 +203,7 @@ def wrong_elements(
 
 
 def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
-    """Say how many elements are off by more than the tolerance, and how many by less."""
+    """State how many elements are off by more than the tolerance, and how many by less."""
     distance, _, right = _distance(got, want)
     scale = np.maximum(np.abs(right), float(np.sqrt(np.mean(right**2))))
     over = ~(distance <= tolerance * scale)
@@ -216,14 +216,14 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     )
 
 
-#: Types that a result may have been rounded to.
+#: Types to which a result may have been rounded.
 _NARROW = ("float16", "bfloat16")
-#: The least share of elements for which that holds; the others lie between two such numbers.
+#: The least share of elements for which that is true; the others are between two such numbers.
 _ROUNDED = 0.95
 
 
 def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str) -> Suspect | None:
-    """Recognize a wrong output as another form of the reference, and say what to do then."""
+    """Recognize a wrong output as another form of the reference, and say how to fix it."""
     exact = got.astype(np.float64)
     rms = max(float(np.sqrt(np.mean(want**2))), np.finfo(np.float64).tiny)
     near = min(max(10 * tolerance, 1e-5), 1e-2) * rms
@@ -263,9 +263,9 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str
                 f"{name} is {factor:.6g} times the reference",
             )
     for narrow in _NARROW:
-        with np.errstate(over="ignore"):  # what is too large for it is its infinity
+        with np.errstate(over="ignore"):  # a number too large for the type is its infinity
             rounded = right.astype(dtype_of(narrow)).astype(np.float64)
-        told = rounded != right  # what is exact in both says nothing
+        told = rounded != right  # numbers that are exact in both are no evidence
         equal = told.any() and np.mean(flat[told] == rounded[told]) > _ROUNDED
         if got.dtype.itemsize > dtype_of(narrow).itemsize and equal:
             return Suspect(

@@ -64,7 +64,7 @@ _FULL_BELOW_FLOPS = 1_000_000_000_000
 _REPEATABLE = (
     "The emulator ran the version's own PTX; --seed with the seed shown repeats these inputs."
 )
-#: Wrong results of runs of fewer thread instructions are explained by a second run.
+#: A second run explains wrong results of runs with fewer thread instructions.
 _EXPLAINED_BELOW = 200_000_000
 Defined = tuple[tuple[str, int], ...]
 #: Words of the emulator's hints -> our options and pages.
@@ -81,7 +81,7 @@ _OURS = {
 
 
 def in_our_words(hint: str) -> str:
-    """A hint of the emulator's, with what it names by our options and pages."""
+    """A hint from the emulator, in terms of our options and pages."""
     for theirs, ours in _OURS.items():
         hint = hint.replace(theirs, ours)
     return hint
@@ -94,8 +94,8 @@ def as_ours() -> Iterator[None]:
     Raises:
         UsageError: the launch does not fit the kernel.
         InconclusiveError: the kernel needs an unsupported feature, and may be right.
-        HangError: it ran out of time or memory, which says nothing of the kernel.
-        KernelError: everything else that a kernel does or needs.
+        HangError: it ran out of time or memory, which says nothing about the kernel.
+        KernelError: any other error of a kernel.
     """
     try:
         yield
@@ -112,16 +112,16 @@ class Emulation(NamedTuple):
     counts: list[ptxemu.Counts]
     check: Check | None  # None: only a sample of the blocks ran
     module: ptxemu.Module
-    seconds: float  # of its launches; comparing results comes on top
-    again: Callable[[int], Check]  # runs the loaded code again, on the inputs of another seed
-    kept: tuple[str, ...]  # variables that hold what the launches left, with their lines
-    #: Runs once more to say what made a result wrong; None where that cannot be said.
+    seconds: float  # of its launches, without comparing results
+    again: Callable[[int], Check]  # runs the loaded code again, on inputs from another seed
+    kept: tuple[str, ...]  # variables that still hold values from the launches, with their lines
+    #: Runs once more to find the cause of a wrong result; None if that is impossible.
     explain: Callable[[], Suspect | None] = lambda: None
     suspects: tuple[Suspect, ...] = ()
 
 
 class Arrays(NamedTuple):
-    """The arrays of a run, and which of them a kernel must fill."""
+    """The arrays of a run, and the names of those that a kernel must fill."""
 
     inputs: dict[str, Array]
     outputs: dict[str, Array]
@@ -142,7 +142,7 @@ def _poisoned(shape: tuple[int, ...], dtype: str) -> Array:
 def arrays_of(subject: Subject, seed: int) -> Arrays:
     """Draw inputs from the seed as on a GPU; poison outputs and scratch.
 
-    Raises UsageError: outputs and scratch alone are more than this machine's memory.
+    Raises UsageError: outputs and scratch exceed this machine's memory.
     """
     study, problem = subject.study, subject.problem
     outputs = study.outputs(problem)
@@ -176,13 +176,13 @@ def launched(
     memory: ptxemu.GlobalMemory,
     **options: Unpack[ptxemu.Options],
 ) -> ptxemu.Counts:
-    """Run a study's launch over its arrays in memory.
+    """Run a study's launch on its arrays in memory.
 
     Raises:
-        UsageError: the launch does not fit the kernel, or a tensor map or texture reaches
-            beyond its array.
-        KernelError: the kernel does wrong.
-        InconclusiveError: it needs what is not supported.
+        UsageError: the launch does not fit the kernel, or a tensor map or texture reaches beyond
+            its array.
+        KernelError: the kernel has an error.
+        InconclusiveError: it needs an unsupported feature.
     """
     shape: ptxemu.Options = {
         "cluster": resolved.cluster or (1, 1, 1),
@@ -233,12 +233,12 @@ def memory_of(
     """Arrays in the emulator's memory, with the version's fills as the GPU's worker does them.
 
     Raises:
-        UsageError: a name that the build lacks, or an input that does not fit.
+        UsageError: a name that is not in the build, or an input that does not fit.
         KernelError: there is no memory for the arrays and the variables of the code.
     """
     with as_ours():
         memory = module.memory(arrays.all, unwritten)
-    memory.compiled = {}  # a second run compiles nothing anew
+    memory.compiled = {}  # a second run recompiles nothing
     _fill(subject, arrays, memory, module.variables)
     return memory
 
@@ -267,7 +267,7 @@ def _fill(
 
 @lru_cache(maxsize=4)
 def _parsed(text: str, cubin: Path, arch: str, code: str, defined: Defined) -> ptxemu.Module:
-    """Parse PTX once for all problems, with what ptxas made of it; DataError if it is malformed."""
+    """Parse PTX once for all problems, with ptxas's results; DataError if it is malformed."""
     try:
         shapes = shared_arrays(code, dict(defined))
         return ptxemu.load(text, cubin, arch=arch, foreign=foreign, shapes=shapes)
@@ -276,7 +276,7 @@ def _parsed(text: str, cubin: Path, arch: str, code: str, defined: Defined) -> p
 
 
 def built_of(subject: Subject) -> BuildResult:
-    """The build of a version in CUDA C++."""
+    """Return the build of a version in CUDA C++."""
     assert subject.built is not None, "EmulatorEngine.build refuses Python versions"
     return subject.built
 
@@ -299,16 +299,16 @@ def emulate(
     """Run one version on one problem.
 
     `watch`: look for races and uninitialized reads as well (slower). `blocks`: run about this many
-    blocks of each launch, for counters alone; 0: all. `instructions`: when to give a batch of
-    blocks up; None: the emulator's own limit. `limit`: when to give everything up.
+    blocks of each launch, for counters only; 0: all. `instructions`: when to stop a batch of
+    blocks; None: the emulator's own limit. `limit`: when to stop everything.
 
     Raises:
-        KernelError: it does wrong.
+        KernelError: it has an error.
         InconclusiveError: it needs an unsupported feature.
         UsageError: a fill that does not fit into the build.
     """
     limits = ptxemu.Limits.within(limit.left(), instructions)
-    limits.seconds = limit.seconds  # as it was asked for
+    limits.seconds = limit.seconds  # as requested
     module = _module_of(subject)
     arrays = arrays_of(subject, seed)
     with as_ours():
@@ -341,7 +341,7 @@ def emulate(
         nonlocal memory
         fresh, first = arrays_of(subject, other), memory
         if any(fresh.all[name].shape != array.shape for name, array in arrays.all.items()):
-            memory = memory_of(subject, fresh, module)  # sizes that depend on the seed
+            memory = memory_of(subject, fresh, module)  # the sizes depend on the seed
             for name in before.keys() - filled:
                 memory.fill(name, first.read(name).reshape(-1).view(np.uint8))
         else:
@@ -349,7 +349,7 @@ def emulate(
                 memory.fill(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             _fill(subject, fresh, memory, module.variables)
         run()
-        # The version that gives the right answer is compared with itself, loaded anew.
+        # The version that gives the right answer is compared with a reloaded copy of itself.
         judged = replace(subject, answering=subject) if subject.itself else subject
         fixed = not overwritten(arrays.inputs, (), (), fresh.inputs.__getitem__)
         return replace(_check(judged, fresh, memory, other, limits), fixed=fixed)
@@ -360,13 +360,13 @@ def emulate(
         try:
             return _blame(subject, module, seed, limits)
         except (KernelError, InconclusiveError, MemoryError):
-            return None  # no time is left for it, or no memory
+            return None  # no time or memory is left for it
 
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
     return Emulation(counts, check, module, seconds, again, kept, explain, suspects + doubts)
 
 
-#: A kernel's registers of its place: CUDA's name, and PTX's.
+#: A thread's coordinates: CUDA's name, and the PTX register.
 _PLACES = {"blockIdx": "ctaid", "threadIdx": "tid"}
 
 
@@ -375,7 +375,7 @@ def _suspects(
 ) -> Iterator[Suspect]:
     """Yield arguments, coordinates and constants that a kernel mistakes for others.
 
-    Raises UsageError where it takes NumPy's float64 or int64 as a narrower type.
+    Raises UsageError: it takes NumPy's float64 or int64 as a narrower type.
     """
     version, ptx = subject.version, built_of(subject).build.ptx
     for each in misread(version.text, subject.launches, dtypes):
@@ -398,7 +398,7 @@ def _suspects(
             _PLACES.items(), (launch.grid, launch.block), strict=True
         ):
             for axis, extent in zip("xyz", extents, strict=True):
-                # The value of an atomic or a function may replace it.
+                # The value of an atomic or of a function may replace it.
                 if extent == 1 or (register, axis) in asked or re.search(r"\b(atom|call)\b", body):
                     continue
                 what = "blocks" if cuda == "blockIdx" else "threads of each block"
@@ -419,7 +419,7 @@ def _suspects(
 
 
 def _declared(version: Version, space: str, name: str) -> str:
-    """The line on which a variable is declared, as ``file:line``; empty where it is not found."""
+    """The line on which a variable is declared, as ``file:line``; empty if not found."""
     found = re.search(rf"{space}[^;]*\b{re.escape(own_name(name))}\b", version.text)
     return f"{version.path}:{version.text[: found.end()].count(chr(10)) + 1}" if found else ""
 
@@ -427,7 +427,7 @@ def _declared(version: Version, space: str, name: str) -> str:
 def _blame(
     subject: Subject, module: ptxemu.Module, seed: int, limits: ptxemu.Limits
 ) -> Suspect | None:
-    """The version once more, with the lines behind every value followed."""
+    """Run the version once more, following the lines behind every value."""
     arrays = arrays_of(subject, seed)
     memory = memory_of(subject, arrays, module)
     origins = module.origins(memory)
@@ -445,7 +445,7 @@ def _blame(
 
 
 def _answer(of: Subject, seed: int, limits: ptxemu.Limits) -> dict[str, NDArray[np.float64]]:
-    """Compute the answer that other versions are compared with; InconclusiveError if that fails."""
+    """Compute the answer for comparison with other versions; InconclusiveError if that fails."""
     try:
         arrays = arrays_of(of, seed)
         memory = memory_of(of, arrays, _module_of(of))

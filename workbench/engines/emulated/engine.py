@@ -1,7 +1,7 @@
-"""The emulator engine: a version's PTX on the CPU, checked, counted, as a `Profile`.
+"""The emulator engine: run a version's PTX on the CPU, check it, count, and make a `Profile`.
 
-Needs a compiler (nvcc, or NVRTC from PyPI) and no GPU. What it cannot know, above all
-time, is absent from its profiles and never estimated.
+It needs a compiler (nvcc, or NVRTC from PyPI) and no GPU. Quantities that it cannot know, above all
+time, are absent from its profiles and never estimated.
 """
 
 from __future__ import annotations
@@ -60,23 +60,23 @@ from workbench.units import quantity
 
 #: The default target of compilation: Hopper.
 DEFAULT_ARCH = "sm_90"
-#: Seconds that a kernel that is given up has to say its line, before its study is broken off.
+#: Seconds that a stopped kernel has to report its line, before its study is interrupted.
 _LAST_WORDS_S = 1.0
-#: Problems of more instructions than this, over the lanes of warps (ten seconds or more on two
-#: cores), are profiled by a sample of so many blocks, whose count is better than a study's guess.
+#: Problems with more instructions than this, over the lanes of warps (ten seconds or more on two
+#: cores), are profiled by a sample of this many blocks: better than a study's estimate.
 SAMPLE_ABOVE = 2_000_000_000
 SAMPLE_BLOCKS = 64
-#: Races are looked for in a second run of a profiled problem of fewer thread instructions than
-#: this, about a second's work; of others on the largest verify problem below it.
+#: Races are sought in a second run of a profiled problem with fewer thread instructions than this,
+#: about a second's work; for others on the largest verify problem below it.
 _WATCHED_BELOW = 50_000_000
-#: A problem of fewer thread instructions is run a second time as it is; others leave that to the
-#: study's smallest problem.
+#: A problem with fewer thread instructions is itself run a second time; for others the study's
+#: smallest problem is.
 _TWICE_BELOW = 400_000
 _ERROR_WORDS = {"sectors": "sectors", "wavefronts": "shared wavefronts", "warps": "instructions"}
 
 
 class EmulatorEngine(Engine):
-    """Runs CUDA C++ and Triton on this CPU; of `options` it takes seed, architecture and limits."""
+    """Runs CUDA C++ and Triton on this CPU; `options` gives it seed, architecture and limits."""
 
     name: EngineName = "emulator"
     verify_line = (
@@ -91,7 +91,7 @@ class EmulatorEngine(Engine):
 
     def __init__(self, project: Project, options: RunOptions, say: Say = silent) -> None:
         self.seed = fresh_seed() if options.seed is None else options.seed
-        self._other = fresh_seed()  # of each version's second run
+        self._other = fresh_seed()  # results of each version's second run
         self._project = project
         self._arch = options.arch or DEFAULT_ARCH
         self._instructions, self._limit = options.instruction_limit, options.limit
@@ -102,7 +102,7 @@ class EmulatorEngine(Engine):
         return "its library needs a GPU" if version.kind == "python" else ""
 
     def unheard(self, options: ProfileOptions) -> list[str]:
-        """See `Engine.unheard`: what means something to ncu alone."""
+        """See `Engine.unheard`: options that only ncu uses."""
         asked = options.collection or Collection()
         given = {
             "--set": asked.sets,
@@ -117,7 +117,7 @@ class EmulatorEngine(Engine):
         return [option for option, value in given.items() if value]
 
     def build(self, version: Version) -> BuildResult:
-        """Compile; without a compiler, the PTX of a recorded profile of the same source.
+        """Compile; without a compiler, take the PTX of a recorded profile of the same source.
 
         Raises:
             KernelError: it does not compile.
@@ -153,7 +153,7 @@ class EmulatorEngine(Engine):
     def _within(self, subject: Subject) -> Iterator[Deadline]:
         """Work on a subject in this process within its time and memory; yield its deadline.
 
-        Raises InconclusiveError if all time was over before, HangError if it exceeds a limit.
+        Raises InconclusiveError if no time was left at the start, HangError if it exceeds a limit.
         """
         limit = self._limit.begun()
         if self._limit.over:
@@ -185,7 +185,7 @@ class EmulatorEngine(Engine):
         watch: bool = False,
         blocks: int = 0,
     ) -> Emulation:
-        """Run a subject with this engine's seed, and its limits for want of one; see `emulate`."""
+        """Run a subject with this engine's seed, and its limits if none is given; see `emulate`."""
         return emulate(
             subject,
             self.seed,
@@ -222,7 +222,7 @@ class EmulatorEngine(Engine):
     def _again(
         self, subject: Subject, done: Emulation, twice: set[str], limit: Deadline
     ) -> tuple[Check | None, KernelError | None]:
-        """Run loaded code again; the check, and the error. `twice`: versions that did before."""
+        """Run loaded code again; return check and error. `twice`: versions already rerun."""
         first, found = done.check, None
         version, work = subject.version.id, sum(each.thread_instructions for each in done.counts)
         if work >= _TWICE_BELOW:
@@ -245,10 +245,10 @@ class EmulatorEngine(Engine):
         return first and replace(first, fixed=found.fixed), None
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, None]:
-        """See `Engine.profile`: what `verify` refuses is refused here.
+        """See `Engine.profile`; it refuses what `verify` refuses.
 
-        Races and uninitialized reads are looked for on this problem where that is soon done,
-        otherwise on a smaller one, which also verifies what is counted by a sample of blocks.
+        Races and uninitialized reads are sought on this problem if that is fast, otherwise on a
+        smaller one, which also verifies a problem counted by a sample of blocks.
         """
         study, version, problem = subject.study, subject.version, subject.problem
         with self._within(subject) as limit:
@@ -287,11 +287,11 @@ class EmulatorEngine(Engine):
         return placed(with_text(profile, version)), None
 
     def _counted(self, subject: Subject, blocks: int | None, limit: Deadline) -> Emulation:
-        """A problem's counters; by default of as many blocks as run in short time."""
+        """A problem's counters; by default from as many blocks as run in a short time."""
         if blocks is None:
             some = any(prod(each.grid) > SAMPLE_BLOCKS for each in subject.launches)
             if some and next(self._smaller(subject), None) is not None:
-                # Blocks whose data others would have written may end in faults of their own.
+                # Blocks whose data skipped blocks would have written may end in faults.
                 with contextlib.suppress(KernelError, InconclusiveError):
                     sampled = self.emulate(subject, limit, blocks=SAMPLE_BLOCKS)
                     if sum(each.lanes for each in sampled.counts) > SAMPLE_ABOVE:
@@ -312,7 +312,7 @@ class EmulatorEngine(Engine):
                     yield subject.on(each)
 
     def _watched(self, subject: Subject, counted: Emulation) -> Subject | None:
-        """Return the subject on the problem that is watched for races, or None.
+        """Return the subject on the problem to watch for races, or None.
 
         Raises UsageError if only a sample of blocks ran and no other problem can verify it.
         """
@@ -330,14 +330,14 @@ class EmulatorEngine(Engine):
 
 
 def recorded_build(profile: Profile) -> BuildResult | None:
-    """The PTX and resources that a recorded profile holds; None where it has no PTX."""
+    """The PTX and resources in a recorded profile; None if it has no PTX."""
     if profile.build is None or not profile.build.ptx:
         return None
     return BuildResult(cubin=Path(), build=profile.build, sources=profile.sources, cached=True)
 
 
 def _unwatched(subject: Subject, watched: Subject | None) -> tuple[Notice, ...]:
-    """Return the notice of a profile whose own problem was not watched for races."""
+    """Return the notice for a profile whose own problem was not watched for races."""
     name, version = subject.problem.name, subject.version
     if watched is not None and watched.problem.name == name:
         return ()

@@ -1,7 +1,7 @@
 """An emulated launch as the records of `workbench.model`.
 
-A metric has ncu's name only where ncu defines it by addresses and masks alone; all
-that counts PTX instructions has the prefix ``ptx__``.
+A metric has ncu's name only if ncu defines it by addresses and masks alone; a metric that counts
+PTX instructions has the prefix ``ptx__``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _from(spaces: tuple[str, ...], name: str) -> Get:
     return get
 
 
-#: ncu name -> what a row contributes. Sums of these are the kernel's metrics as well.
+#: ncu name -> a row's contribution. Their sums are the kernel's metrics as well.
 COLUMNS: dict[str, tuple[Get, str]] = {
     "memory_l2_theoretical_sectors_global": (_from(_GLOBAL, "sectors"), "sector"),
     "memory_l2_theoretical_sectors_global_ideal": (_from(_GLOBAL, "ideal"), "sector"),
@@ -63,23 +63,23 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 }
 
 
-#: A share of what is moved, of a kernel that moves more than sectors tell.
+#: A share of moved bytes, for kernels that move more than their sectors show.
 _PER_BYTE = "ptx__operations_per_l2_byte"
-#: The least cycles by all units that are known, and which binds.
+#: The least cycles by all known units, and the unit that binds.
 _LEAST, _BINDS = "ptx__bound_cycles", "ptx__bound_by"
 _TEXTURE_SECTORS = "l1tex__t_sectors_pipe_tex_mem_texture.sum"
 
 
-#: Of what texture fetches are missing.
+#: Metrics from which texture fetches are missing.
 TEXTURES_UNCOUNTED = "requests of texture fetches to L1 and L2 are unknown and not counted"
 
 
 def texture_fetches(rows: Sequence[Executed]) -> list[Executed]:
-    """The fetches that ran."""
+    """The texture fetches that ran."""
     return [row for row in rows if row.warps and row.site.space == "texture"]
 
 
-#: Metrics that rest on the number of issued machine instructions.
+#: Metrics that depend on the number of issued machine instructions.
 ISSUED = (
     "ptx__machine_inst_estimate",
     "ptx__bound_cycles_issue_slots",
@@ -92,7 +92,7 @@ _SPILLS = "ptx__machine_spill_estimate"
 
 
 def _absent(rows: list[Executed], calls: str) -> dict[str, str]:
-    """Metrics that would leave some of the kernel's work out, and why; `calls`: `not_counted`."""
+    """Metrics that would omit some of the kernel's work, and why; `calls` is from `not_counted`."""
     why = "bulk copies also move data, and no count of sectors includes them"
     out = {_PER_BYTE: why} if any(row.copied for row in rows) else {}
     if texture_fetches(rows):
@@ -122,7 +122,7 @@ def _plain(value: float) -> Number:
 
 
 def sources_of(module: Module, built: BuildResult) -> tuple[SourceFile, ...]:
-    """The files that the PTX names, in its order; text where it is our own."""
+    """The files that the PTX names, in its order; with text if they are our own."""
     own = {source.path: source for source in built.sources}
     names = list(dict.fromkeys([*module.files.values(), *own]))
     return tuple(own.get(name, SourceFile(path=name)) for name in names)
@@ -160,7 +160,7 @@ def instruction_table(
 
 
 def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
-    """The mix of instructions, operations, and operations a byte to and from L2 at most."""
+    """The instruction mix, operations, and the most operations per byte to and from L2."""
     mix: Counter[str] = Counter()
     for row in rows:
         mix[row.kind] += row.warps
@@ -177,7 +177,7 @@ def _arithmetic(rows: list[Executed]) -> dict[str, Metric]:
 
 
 def _metrics(rows: list[Executed], issued: Sequence[float] | None) -> dict[str, Metric]:
-    """Kernel-wide sums; `issued` are the machine instructions of each row, where they are known."""
+    """Kernel-wide sums; `issued` are the machine instructions of each row, if known."""
 
     def total(get: Get, which: Callable[[Executed], bool] = lambda _row: True) -> Number:
         return _plain(sum(get(row) for row in rows if which(row)))
@@ -224,7 +224,7 @@ def _local(
     kernel: KernelResources | None,
     smem: bool,
 ) -> dict[str, Metric]:
-    """Accesses of local memory, and what spilled registers are of them, as far as they are known.
+    """Accesses to local memory, and the part of them from spilled registers, if known.
 
     `smem`: registers may spill to shared memory.
     """
@@ -236,7 +236,7 @@ def _local(
         for name, store in zip(ISSUED[2:4], (False, True), strict=True):
             out[name] = math.fsum(each.warps for each in local if each.store is store), "inst"
         kept = float(known[_LOCAL_SECTORS].value) if any(not e.added for e in local) else 0.0
-        # Lanes lie side by side: so many sectors as a lane moves bytes.
+        # Lanes are contiguous: a warp moves as many sectors as a lane moves bytes.
         moved = kept + math.fsum(each.warps * each.width for each in local if each.added)
         if moved != known[_LOCAL_SECTORS].value:
             out[ISSUED[4]] = moved, "sector"
@@ -248,7 +248,7 @@ def _local(
 def _by_timing(
     counts: Counts, issued: Sequence[float] | None, metrics: Mapping[str, Metric]
 ) -> ByTiming | None:
-    """Return those of a launch's `metrics` that depend on the order in which warps met, or None."""
+    """Return those of a launch's `metrics` that depend on the order of warps, or None."""
     marked = {id(row) for row in counts.schedule_dependent}
     if not marked:
         return None
@@ -280,7 +280,7 @@ def _shape(counts: Counts) -> dict[str, Metric]:
 
 
 def resident(launch: ResolvedLaunch, build: Build) -> int:
-    """Blocks of a launch that the chip it was compiled for holds at once; 0: not known."""
+    """Blocks of a launch that its target chip holds at once; 0: unknown."""
     kernel = next((each for each in build.resources if each.name == launch.kernel), None)
     chip = chip_for(device_of(build.arch))
     if kernel is None or chip is None:
@@ -304,7 +304,7 @@ def check_launches(version: Version, launches: Iterable[ResolvedLaunch], build: 
 
 
 def _fit(counts: Counts, kernel: KernelResources, chip: Chip | None) -> dict[str, Metric]:
-    """Registers and shared memory, and the occupancy that follows from them."""
+    """Registers and shared memory, and the resulting occupancy."""
     out = {
         "launch__registers_per_thread": Metric(value=max(kernel.registers, LEAST_REGISTERS)),
         "launch__shared_mem_per_block_static": Metric(value=kernel.static_shared, unit="byte"),
@@ -342,12 +342,12 @@ class Bound:
 def bound(
     counts: Counts, chip: Chip, machine_instructions: float | None, least_bytes: int
 ) -> Bound:
-    """Compute the least cycles of a launch on a chip, by each of its throughputs.
+    """Compute the least cycles of a launch on a chip, by each of the chip's throughputs.
 
-    Not a time: latency, dependencies, caches and clocks are left out. The bound by issue slots
-    rests on an estimate, that of machine instructions, and is as uncertain. `machine_instructions`
-    are warp instructions that the chip issues; None: not known. `least_bytes` must cross the device
-    memory's bus at least; 0: not known.
+    This is not a time: latency, dependencies, caches and clocks are left out. The bound by issue
+    slots is as uncertain as its estimate of machine instructions. `machine_instructions` are warp
+    instructions that the chip issues; None: unknown. `least_bytes` are the fewest bytes that cross
+    the device memory's bus; 0: unknown.
     """
     fma = sum(
         row.on for row in counts.rows
@@ -398,7 +398,7 @@ def launch_records(
     least_bytes = least_bytes if len(every) == 1 else 0
     sources = sources_of(module, built)
     resources = {kernel.name: kernel for kernel in built.build.resources}
-    # The build of a recorded profile has PTX alone.
+    # The build of a recorded profile has only PTX.
     made = code_digests(built.cubin.read_bytes()) if built.cubin.is_file() else {}
     records = []
     for index, counts in enumerate(every):
@@ -412,7 +412,7 @@ def launch_records(
         smem = "enable_smem_spilling" in built.build.ptx
         metrics |= _local(metrics, code, kernel, smem)
         if ISSUED[4] in metrics:
-            del metrics[_LOCAL_SECTORS]  # of PTX alone
+            del metrics[_LOCAL_SECTORS]  # of PTX only
         by_timing = _by_timing(counts, issued, metrics)
         metrics |= _shape(counts)
         if kernel is not None:

@@ -1,5 +1,5 @@
 """The worker's side of a GPU: its context, buffers, loaded versions, clocks and stopwatches.
 
-In come jobs; out go outputs, times and the conditions they were taken under. Only the
-worker's process imports what talks to the driver.
+Input: jobs. Output: outputs, times and the conditions under which they were taken. Only the
+worker's process imports the modules that call the driver.
 """

@@ -55,30 +55,30 @@ from workbench.study.launches import (
     members_of,
 )
 
-#: A launch: the kernel, and what puts it on the stream.
+#: A launch: the kernel's name, and the call that puts it on the stream.
 Call = tuple[str, Callable[[], None]]
 Buffers = Mapping[str, DeviceArray]
 
 
 class Binding(NamedTuple):
-    """A version's calls on one set of buffers; what `restores` its job's beginning is not timed."""
+    """A version's calls on one set of buffers; `restores`: calls that are not timed."""
 
     calls: tuple[Call, ...]
     restores: tuple[Call, ...] = ()
 
 
-#: A study may give the reference of chosen elements alone (`reference_at`). It is
-#: used from this many operations on, where the whole float64 reference and the comparison
-#: take the host seconds for every version.
+#: A study may give the reference of chosen elements only (`reference_at`). It is used from this
+#: many operations on: there, the whole float64 reference and the comparison take the host seconds
+#: for every version.
 SAMPLE_ABOVE_FLOPS = 50_000_000_000
-#: Host memory that the benches of other problems may take while they wait for their turn.
+#: Host memory that the benches of waiting problems may take.
 _KEPT_BYTES = 2**31
 
 
 class Loaded(Protocol):
     """A version in device memory, ready to be bound to sets of buffers."""
 
-    #: Brings the outputs of the last binding into the study's order; None where they are.
+    #: Brings the outputs of the last binding into the study's order; None if they are in order.
     collect: Callable[[], None] | None
 
     def bind(self, buffers: Buffers) -> Binding:
@@ -96,7 +96,7 @@ class CudaVersion:
         self._cubin = Path(executable.cubin).read_bytes()
         with session.doing(f"loading {executable.version}"):
             self._module = session.cuda.module_from_buffer(self._cubin)
-        #: The driver and the module of launches with attributes, where there are any.
+        #: The driver and the module for launches with attributes, if there are any.
         self._extended: tuple[Driver, ctypes.c_void_p] | None = None
         self._staged: dict[tuple[str, int], DeviceArray] = {}
         #: Texture objects by texture and address; they live as long as this.
@@ -106,7 +106,7 @@ class CudaVersion:
         """Pack every launch's arguments, fills first; WorkerError: an impossible launch or fill."""
         asked = self._executable
         launches = [(launch.kernel, self._step(launch, buffers)) for launch in asked.launches]
-        # Behind the launches, because these may load the code a second time.
+        # After the launches, because these may load the code a second time.
         fills, restores = (
             [
                 (f"fill {fill.name}", self._fill(fill, buffers))
@@ -143,7 +143,7 @@ class CudaVersion:
                 places.append(driver.symbol(module, fill.name))
         except (self._session.cuda.LogicError, DriverError) as error:
             if fill.restores:
-                return []  # what the code does not use it does not hold
+                return []  # the module does not hold unused variables
             raise no_symbol(fill) from error
         return places
 
@@ -178,8 +178,8 @@ class CudaVersion:
     def _step(self, launch: ResolvedLaunch, buffers: Buffers) -> Callable[[], None]:
         session = self._session
         cells: list[bytes] = []
-        # Kernel parameters lie in memory as the fields of a C structure do, but how a tensor
-        # map is aligned (64 or 128 bytes) depends on the headers it was compiled with.
+        # Kernel parameters are laid out like the fields of a C structure, but a tensor map's
+        # alignment (64 or 128 bytes) depends on the headers that it was compiled with.
         layout, values, mapped = "@", list[Number](), False
         for argument in launch.args:
             if isinstance(argument, TensorMapArg):
@@ -197,7 +197,7 @@ class CudaVersion:
             cells.append(struct.pack(f"@{form}", *own))
             layout += form
             values += own
-        # A struct may be aligned otherwise than its members say: the driver knows how.
+        # A struct's alignment may differ from that of its members: the driver knows it.
         mapped = mapped or any(isinstance(each, StructArg) for each in launch.args)
         clustered = launch.cluster is not None and launch.cluster != (1, 1, 1)
         if launch.cooperative or clustered or mapped:
@@ -211,8 +211,8 @@ class CudaVersion:
                     session.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES,
                     launch.dynamic_shared,
                 )
-        # Below PyCUDA's launch methods, which pack the arguments anew every time and call
-        # cuFuncSetBlockShape, a relic that ncu's range replay does not know.
+        # This bypasses PyCUDA's launch methods, which repack the arguments every time and call
+        # cuFuncSetBlockShape, an old function that ncu's range replay does not support.
         launch_kernel = function._launch_kernel
         packed = struct.pack(layout, *values)
         grid, block, shared = launch.grid, launch.block, launch.dynamic_shared
@@ -229,7 +229,7 @@ class CudaVersion:
             return Driver().tensor_map(argument.map, array.address)
 
     def _texture(self, argument: TextureArg, array: DeviceArray) -> ScalarArg:
-        """The texture object over an array, as a number; what it copies, it copies now."""
+        """The texture object for an array, as a number; if it needs a copy, it copies now."""
         known = (argument, array.address)
         with _described(f"the texture at {argument.where}", "making a texture object"):
             argument.check(array.nbytes)
@@ -314,10 +314,10 @@ def load(
 
 
 def on_stream(call: Callable[[], Any], session: DeviceContext) -> Callable[[], Any]:
-    """Make `call` put its work on the session's stream, where PyTorch is in use.
+    """Make `call` put its work on the session's stream if PyTorch is in use.
 
     Triton launches on PyTorch's current stream too. A library that does neither
-    uses the legacy default stream, which our blocking stream is ordered with.
+    uses the legacy default stream, with which our blocking stream is ordered.
     """
 
     def run() -> Any:
@@ -331,7 +331,7 @@ def on_stream(call: Callable[[], Any], session: DeviceContext) -> Callable[[], A
 
 
 def load_library(path: Path, version: str) -> types.ModuleType:
-    """The module of a Python version that can run here, and with it what that is made with.
+    """Import the module of a Python version that can run here, and so the libraries that it uses.
 
     Raises WorkerError: it cannot be imported, or says why it cannot run here.
     """
@@ -392,10 +392,10 @@ class Bench:
 
     @cached_property
     def fresh(self) -> Bench:
-        """The same with inputs that no version has seen before it is checked on them."""
+        """The same problem with new inputs, which no version has seen before its check."""
         with _as_bad_study():
             other = Bench(self.study, self.problem, fresh_seed(), self.answering)
-        other.sample_above = 10**8  # a second reference is to cost the host little
+        other.sample_above = 10**8  # a second reference must cost the host little
         return other
 
     @property
@@ -406,12 +406,12 @@ class Bench:
         )
 
     def link(self, session: DeviceContext, arrays: Mapping[str, DeviceArray]) -> None:
-        """Let the pointers that lie in inputs lead into this set of buffers."""
+        """Set the pointers in inputs to addresses in this set of buffers."""
         for name, values in linked(self.inputs, self.pointers, lambda to: arrays[to].address):
             session.upload(arrays[name], values)
 
     def fill(self, session: DeviceContext, arrays: Mapping[str, DeviceArray]) -> None:
-        """Give the inputs their content, and let their pointers lead into these buffers."""
+        """Give the inputs their content, and set their pointers to addresses in these buffers."""
         for name, values in self.inputs.items():
             session.upload(arrays[name], values)
         self.link(session, arrays)
@@ -424,16 +424,16 @@ class Bench:
         return arrays
 
     def begin(self, session: DeviceContext, arrays: dict[str, DeviceArray]) -> None:
-        """Fill the inputs; first ask the version that gives the right answer, where one does."""
+        """Fill the inputs; first run the version that gives the right answer, if there is one."""
         self.fill(session, arrays)
         if session.guards and self.answering is not None and self._reference is None:
             run = Run(session, self, self.answering, arrays, poison=True)
             run.execute()
             self._reference = as_answer(run.outputs())
-            self.fill(session, arrays)  # as it was before that version ran
+            self.fill(session, arrays)  # the state before that version ran
 
     def refer(self) -> dict[str, NDArray[np.float64]]:
-        """The reference, of all elements or of those chosen; it is computed once."""
+        """The reference, for all elements or for the chosen ones; it is computed once."""
         if self._reference is None:
             study = self.study
             if study.can_sample and study.flops(self.problem) >= self.sample_above:
@@ -477,20 +477,20 @@ class Benches:
     def __init__(self, limit: int = _KEPT_BYTES) -> None:
         self._limit = limit
         self._studies: dict[str, Study] = {}
-        self._kept: dict[tuple[str, str, int], Bench] = {}  # the one used last stands last
+        self._kept: dict[tuple[str, str, int], Bench] = {}  # the one used last is last
 
     def of(self, job: Job) -> Bench:
         """Return a job's bench; WorkerError ``bad-study``, in the study's own words."""
         key = (job.study, job.problem, job.seed)
         bench = self._kept.pop(key, None) or self._open(job)
         self._kept[key] = bench
-        # The current one is kept, however large it is.
+        # The current one is kept, whatever its size.
         while len(self._kept) > 1 and sum(b.host_bytes for b in self._kept.values()) > self._limit:
             del self._kept[next(iter(self._kept))]
         return bench
 
     def study(self, job: Job) -> Study:
-        """Return a job's study, loaded once; WorkerError ``bad-study`` as of `of`."""
+        """Return a job's study, loaded once; WorkerError ``bad-study`` as in `of`."""
         if job.study not in self._studies:
             with _as_bad_study():
                 self._studies[job.study] = load_study(require_project(Path.cwd()), job.study)
@@ -558,7 +558,7 @@ class Run:
         self.collect = self.loaded.collect
 
     def execute(self) -> None:
-        """Poison what will be written, run every launch, wait for the end."""
+        """Poison the buffers to be written, run every launch, and wait for the end."""
         self.begin()
         begin = time.perf_counter()
         for kernel, call in self.calls:
@@ -566,13 +566,13 @@ class Run:
                 call()
         names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.calls))
         with self.session.doing(f"running {names} of {self.executable.version}"):
-            # Nothing else: work that a timer does not wait for is not waited for here.
+            # Nothing else: the timer does not wait for other work, so neither does this.
             self.session.stream.synchronize()
         if not self.first_launch:
             self.first_launch = self._load_s + time.perf_counter() - begin
 
     def again(self) -> Check:
-        """Check the loaded code on fresh inputs; `prepared`: after another ``prepare`` alone."""
+        """Check the loaded code on fresh inputs; sets `prepared` if it was prepared again."""
         first, self.bench = self.bench, self.bench.fresh
         same = first.specs == self.bench.specs
         if same:
@@ -581,7 +581,7 @@ class Run:
         else:  # sizes that depend on the seed
             self.arrays = self.bench.upload(self.session)
         if isinstance(self.loaded, CudaVersion):
-            self.loaded.textures.clear()  # they hold copies of inputs
+            self.loaded.textures.clear()  # the old fills hold copies of inputs
         if not same or isinstance(self.loaded, CudaVersion):
             self._bind()
         self.execute()
@@ -596,7 +596,7 @@ class Run:
         return structs.replace(check, fixed=fixed)
 
     def begin(self) -> None:
-        """Poison what will be written; restore what buffers and variables held at first."""
+        """Poison the buffers to be written; restore the first content of buffers and variables."""
         if self.poison:
             own = [self.arrays[spec.name] for spec in self.bench.outputs]
             for array in (*own, *self.scratch.values()):
@@ -610,7 +610,7 @@ class Run:
         """Copy the outputs; once after each `execute`."""
         if self.collect is not None:
             with self.session.doing(f"collecting the outputs of {self.executable.version}"):
-                # It is not timed: where it computes anything, it computes it of nothing.
+                # It is not timed, so it must not compute: it would compute from nothing here.
                 for array in (self.arrays[name] for name in self.bench.inputs):
                     self.session.cuda.memset_d8(array.address, 0xFF, max(1, array.nbytes))
                 self.collect()

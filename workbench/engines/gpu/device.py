@@ -29,7 +29,7 @@ from workbench.store import device_slug
 GUARD = 4096
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
-#: `DeviceContext.wake` does memsets of this size, so many between two waits, for so long.
+#: `DeviceContext.wake`: the size of its memsets, their number between two waits, its duration.
 _WAKE_BYTES = 64 * 2**20
 _WAKE_BATCH = 100
 _WAKE_S = 0.2
@@ -43,7 +43,7 @@ class WorkerError(Exception):
         self.failure = Failure(kind=kind, message=message, during=during, code=code)
 
 
-#: Words of the driver's error texts -> kind. First match wins.
+#: Words in the driver's error texts -> kind. The first match wins.
 _DRIVER_ERRORS: tuple[tuple[str, FailureKind, str], ...] = (
     ("out of memory", "out-of-memory", "the device has too little free memory"),
     ("illegal memory access", "crash", "it read or wrote outside its arrays"),
@@ -68,7 +68,7 @@ _DRIVER_ERRORS: tuple[tuple[str, FailureKind, str], ...] = (
 
 
 def classify(text: str) -> tuple[FailureKind, str]:
-    """Kind and plain meaning of a driver error text such as PyCUDA raises."""
+    """Kind and plain meaning of a driver error text raised by PyCUDA."""
     low = text.lower()
     for word, kind, meaning in _DRIVER_ERRORS:
         if word in low:
@@ -126,13 +126,13 @@ class DeviceContext:
             self._context.push()
         except cuda.Error as error:
             raise WorkerError("no-device", "the GPU cannot be opened", code=str(error)) from error
-        # A blocking stream: work that a library puts on the legacy default stream is
-        # ordered with ours, so that events around it still bracket it.
+        # A blocking stream: work that a library puts on the legacy default stream is ordered with
+        # ours, so that events around it still enclose it.
         self.stream = cuda.Stream()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        # Everything that needs the context must be gone before it is popped, and the
+        # Everything that needs the context must be freed before it is popped, and the
         # context must be popped before the interpreter ends: PyCUDA otherwise aborts
         # the process (exit code 6), after a good profile was already written.
         gc.unfreeze()
@@ -143,7 +143,7 @@ class DeviceContext:
             del self._context
             gc.collect()
 
-    # --- what the device is ---------------------------------------------------
+    # --- the device's facts ---------------------------------------------------
 
     def describe(self) -> Device:
         """The device record; clocks are the chip's maximum, in hertz."""
@@ -186,7 +186,7 @@ class DeviceContext:
     # --- memory -----------------------------------------------------------------
 
     def allocate(self, spec: BufferSpec) -> DeviceArray:
-        """One buffer of its own, with guard bytes on both sides where asked for."""
+        """Allocate one separate buffer, with guard bytes on both sides if requested."""
         dtype = dtype_of(spec.dtype)
         array = DeviceArray(0, spec.shape, dtype)
         size = array.nbytes
@@ -224,7 +224,7 @@ class DeviceContext:
         return host
 
     def poison(self, array: DeviceArray) -> None:
-        """Fill a buffer with what no kernel computes (see `workbench.engines.host.buffers`)."""
+        """Fill a buffer with values that no kernel computes (`workbench.engines.host.buffers`)."""
         if array.nbytes:
             self.cuda.memset_d8(array.address, poison_byte(array.dtype), array.nbytes)
 
@@ -238,7 +238,7 @@ class DeviceContext:
             self.cuda.memcpy_dtod(target, source, size)
 
     def strayed(self) -> tuple[str, ...]:
-        """Names of the buffers around which something was written."""
+        """Names of the buffers whose guard bytes were overwritten."""
         touched = []
         margin = np.empty(GUARD, dtype=np.uint8)
         for name, (start, size) in self._guarded.items():
@@ -255,13 +255,13 @@ class DeviceContext:
         return len(self._memory)
 
     def release(self, but: int = 0) -> None:
-        """Free what was allocated, but for the first so many pieces; give back L2 set aside."""
+        """Free all allocations except the first `but`; give back L2 that was set aside."""
         freed = {int(each) for each in self._memory[but:]}
         del self._memory[but:]
         self._guarded = {
             name: place for name, place in self._guarded.items() if place[0] not in freed
         }
-        for start, size in self._guarded.values():  # somebody may have written there
+        for start, size in self._guarded.values():  # a kernel may have written there
             for address in (start, start + GUARD + size):
                 self.cuda.memset_d8(address, _GUARD_BYTE, GUARD)
         with suppress(DriverError):
@@ -269,10 +269,10 @@ class DeviceContext:
             driver.call("cuCtxResetPersistingL2Cache")
             driver.call("cuCtxSetLimit", 6, ctypes.c_size_t(0))  # of persisting L2, in bytes
         gc.collect()
-        gc.freeze()  # what stays is looked through once: PyTorch alone takes 60 ms each time
+        gc.freeze()  # remaining objects are examined once: PyTorch alone takes 60 ms each time
         torch = sys.modules.get("torch")
         if torch is not None:
-            # PyTorch keeps what its tensors took; the next problem may need the room.
+            # PyTorch keeps its tensors' memory; the next problem may need it.
             torch.cuda.empty_cache()
 
     def alive(self) -> bool:
@@ -287,14 +287,14 @@ class DeviceContext:
     # --- errors -------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Wait for our stream and for the whole context; raises what the kernels did."""
+        """Wait for our stream and for the whole context; raise the kernels' errors."""
         self.cuda.Context.synchronize()
 
     def wake(self) -> None:
         """Keep the device busy until its clocks have left their idle state.
 
         A library that tries its kernels at the first call and keeps the fastest would otherwise
-        time the ones that it tries first on a device that is still waking up.
+        time the first ones on a device that is still waking up.
         """
         memory = self.cuda.mem_alloc(_WAKE_BYTES)
         begin = time.perf_counter()
@@ -306,7 +306,7 @@ class DeviceContext:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Name what is done, and turn driver errors within it into `WorkerError`."""
+        """Name the activity, and turn driver errors within it into `WorkerError`."""
         self.during = what
         try:
             yield

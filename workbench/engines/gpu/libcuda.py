@@ -1,6 +1,6 @@
 """The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps, textures.
 
-``cuda-bindings`` has them, but each of its major versions wants a CUDA of the same one, and its
+``cuda-bindings`` has them, but each of its major versions needs the same one of CUDA, and its
 import takes longer than the worker's own. The driver's C interface is stable across CUDA 12 and 13.
 Names carry the version suffix that ``cuda.h`` maps them to.
 """
@@ -29,7 +29,7 @@ _NON_PORTABLE_CLUSTER = 14
 _PORTABLE_CLUSTER = 8
 
 
-#: Of a CUtensorMap, which CUDA 12 aligns to 64 bytes only.
+#: The size of a CUtensorMap, which CUDA 12 aligns to 64 bytes only.
 _TENSOR_MAP_BYTES = _TENSOR_MAP_ALIGN = 128
 #: CU_TENSOR_MAP_SWIZZLE_…, CU_TENSOR_MAP_INTERLEAVE_…, CU_TENSOR_MAP_L2_PROMOTION_L2_… by bytes
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
@@ -94,7 +94,7 @@ def attributes_of(resolved: ResolvedLaunch) -> Sequence[_Attribute]:
 
 
 class Driver:
-    """libcuda, with every call checked; DriverError if it is not here, or a call fails."""
+    """libcuda, with every call checked; DriverError if it is missing, or a call fails."""
 
     def __init__(self) -> None:
         for name in ("libcuda.so.1", "nvcuda.dll"):
@@ -119,10 +119,10 @@ class Driver:
             raise DriverError(f"{name} failed: {reason}")
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CudaGraph:
-        """Record what `enqueue` puts on the stream, ready to be replayed.
+        """Record the work that `enqueue` puts on the stream, ready to be replayed.
 
-        `stream` is not the default one; `enqueue` is called once: nothing runs on the device
-        meanwhile. Raises DriverError: its work cannot be recorded.
+        `stream` is not the default one; `enqueue` is called once, and nothing runs on the device
+        then. Raises DriverError: its work cannot be recorded.
         """
         handle = ctypes.c_void_p(stream)
         graph = ctypes.c_void_p()
@@ -151,7 +151,7 @@ class Driver:
         return CudaGraph(self, executable)
 
     def load(self, cubin: bytes) -> ctypes.c_void_p:
-        """Load a module into the current context, where it stays.
+        """Load a module into the current context; it stays there.
 
         PyCUDA keeps its module and function handles to itself, so a cubin whose launches
         have attributes is loaded a second time, with variables of its own.
@@ -162,7 +162,7 @@ class Driver:
         return module
 
     def symbol(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
-        """Address and bytes of a module's variable; DriverError: it has none of that name."""
+        """Address and bytes of a module's variable; DriverError: it has no such variable."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call(
             "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), module, name.encode()
@@ -176,7 +176,7 @@ class Driver:
         stream: int,
         arguments: Sequence[bytes],
     ) -> Callable[[], None]:
-        """A launch with attributes (clusters, cooperative), ready to be called again and again."""
+        """A launch with attributes (clusters, cooperative), ready for repeated calls."""
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, resolved.kernel.encode())
         shared = resolved.dynamic_shared
@@ -210,13 +210,13 @@ class Driver:
         return launch
 
     def forget(self, texture: int, array: int | None) -> None:
-        """Free a texture object and its array; the context may be gone, and with it both."""
+        """Free a texture object and its array; if the context is gone, both are gone already."""
         self._lib.cuTexObjectDestroy(ctypes.c_uint64(texture))
         if array:
             self._lib.cuArrayDestroy(ctypes.c_void_p(array))
 
     def tensor_map(self, m: TensorMap, address: int) -> bytes:
-        """Return the driver's 128 bytes of the map of a tensor in an array; else DriverError."""
+        """Return the driver's 128-byte map of a tensor in an array; else DriverError."""
         memory = ctypes.create_string_buffer(_TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGN)
         start = -ctypes.addressof(memory) % _TENSOR_MAP_ALIGN
         place = ctypes.c_void_p(ctypes.addressof(memory) + start)
@@ -243,7 +243,7 @@ class Driver:
 def open_device() -> None:
     """Make the primary context of the first device, which stays until the process ends.
 
-    A later user retains it at once. PyCUDA would block all of Python for as long as the driver
+    A later user gets it immediately. PyCUDA would block all of Python for as long as the driver
     takes; called through ctypes, it does not. Raises DriverError: there is no driver, or no device.
     """
     driver, device, context = Driver(), ctypes.c_int(), ctypes.c_void_p()
@@ -271,12 +271,12 @@ class CudaGraph:
 
 
 class _Linear(ctypes.Structure):
-    # CUDA_RESOURCE_DESC's res.linear and res.pitch2D, which begin alike.
+    # CUDA_RESOURCE_DESC's res.linear and res.pitch2D, which begin with the same fields.
     _fields_ = (
         ("address", ctypes.c_uint64),
         ("format", ctypes.c_int),
         ("channels", ctypes.c_uint),
-        ("size", ctypes.c_size_t),  # bytes; texels of a row where there are several
+        ("size", ctypes.c_size_t),  # bytes; or texels of a row if there are several
         ("height", ctypes.c_size_t),
         ("pitch", ctypes.c_size_t),
     )
@@ -292,7 +292,7 @@ class _ResourceDescription(ctypes.Structure):
 
 
 class _TextureDescription(ctypes.Structure):
-    # CUDA_TEXTURE_DESC; what is not named here is 0: no anisotropy, one level, a border of zeros.
+    # CUDA_TEXTURE_DESC; fields not named here are 0: no anisotropy, one level, a border of zeros.
     _fields_ = (
         ("address", ctypes.c_int * 3),
         ("filter", ctypes.c_int),
@@ -312,7 +312,7 @@ class _ArrayDescription(ctypes.Structure):
 
 
 class _End(ctypes.Structure):
-    # One side of CUDA_MEMCPY3D.
+    # One side of a CUDA_MEMCPY3D.
     _fields_ = (
         ("place", ctypes.c_size_t * 4),
         ("kind", ctypes.c_int),
@@ -333,7 +333,7 @@ class _Copy(ctypes.Structure):
 class DeviceTexture:
     """A texture object over device memory, or over a CUDA array with a copy of it.
 
-    `address` is of its first texel; it is copied on `stream`. Raises DriverError: the driver
+    `address` is that of its first texel; a copy is made on `stream`. Raises DriverError: the driver
     refuses it.
     """
 

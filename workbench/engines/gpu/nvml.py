@@ -1,4 +1,4 @@
-"""NVML: which GPUs are here, and what their clocks do while something is timed."""
+"""NVML: list the GPUs, and watch their clocks during timing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REASONS = {
     0x0000000000000040: N_("thermal slowdown (hardware)"),
     0x0000000000000080: N_("power brake"),
 }
-#: Those of them that go away when the chip is left alone: heat, and what the board does for it.
+#: Those that disappear when the chip is idle: heat, and the board's reactions to it.
 _HEAT = 0x8 | 0x20 | 0x40
 
 
@@ -36,12 +36,12 @@ class Gpu(Record, frozen=True):
     memory_bytes: int
 
     def is_meant(self, word: str) -> bool:
-        """Test whether a word is its number or the beginning of its UUID."""
+        """Test whether a word is its number or the start of its UUID."""
         return word == str(self.index) or (len(word) > 4 and self.uuid.startswith(word))
 
 
 class Look(NamedTuple):
-    """One look at the device: clocks in hertz, power in watts, °C; `reasons` as NVML's bits."""
+    """One reading of the device: clocks in hertz, power in watts, °C; `reasons` as NVML's bits."""
 
     sm_clock: float
     memory_clock: float
@@ -80,7 +80,7 @@ def _nvml() -> Any:
 
 
 def _visible(gpus: list[Gpu]) -> list[Gpu]:
-    """Those that CUDA_VISIBLE_DEVICES leaves, in its order."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order."""
     setting = os.environ.get("CUDA_VISIBLE_DEVICES")
     if setting is None:
         return gpus
@@ -126,8 +126,8 @@ def gpus() -> list[Gpu]:
 class Sampler:
     """Samples clocks, power and temperature in a thread, from `start` to `stop`.
 
-    Without NVML `stop` returns None and timing goes on. `bus_id` is the device's PCI address from
-    CUDA.
+    Without NVML, `stop` returns None and timing continues. `bus_id` is the device's PCI address
+    from CUDA.
     """
 
     def __init__(self, bus_id: str, interval_s: float = 0.05) -> None:
@@ -149,7 +149,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Begin sampling, with one sample at once."""
+        """Begin sampling, with one sample immediately."""
         if self._thread is not None:
             self._sample()
             self._thread.start()
@@ -171,7 +171,7 @@ class Sampler:
         )
 
     def look(self) -> Look | None:
-        """One look now; None where NVML is not here, or does not say."""
+        """One reading now; None if NVML is missing or does not answer."""
         if self._thread is None:
             return None
         nvml = self._nvml
@@ -189,7 +189,7 @@ class Sampler:
             return None
 
     def forget(self) -> None:
-        """Leave out what was sampled so far: it is not of what is measured from now on."""
+        """Discard the samples so far: they do not belong to the measurement that starts now."""
         del self._rows[:]
 
     @property

@@ -1,9 +1,9 @@
-"""Races: many versions on one problem, alone at first and then in turns.
+"""Races: many versions on one problem, first alone and then in turns.
 
 Shared data (inputs, outputs, and the copies to rotate over) is put into device memory once and
 stays for the next race on the same problem; each brings its code and its scratch memory. A race of
-one checks its result as well, unless it is slower for certain than the best that was right:
-comparing takes the host longer than all else. A race of several does not check results.
+one checks its result as well, unless it is certainly slower than the best correct one: comparing
+takes the host longer than everything else. A race of several does not check results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workbench.engines.gpu.stopwatch import Conditions, Stopwatch, contestant, r
 from workbench.engines.host.job import Job, Raced
 from workbench.model import Notice
 
-#: Times that are not taken in turns may differ by this part for the chip's sake alone.
+#: Times that are not taken in turns may differ by this fraction because of the chip alone.
 DRIFT = 0.03
 
 
@@ -28,11 +28,11 @@ class Field:
 
     def __init__(self) -> None:
         self._key: tuple[str, ...] = ()
-        self._left: tuple[str, ...] = ()  # the last one
+        self._left: tuple[str, ...] = ()  # the last key
         self._sets: list[dict[str, DeviceArray]] = []
         self._held = 0
         self.settled = False
-        self.best_s = math.inf  # the end of the interval of the fastest one that was right
+        self.best_s = math.inf  # the end of the interval of the fastest correct one
         self.notices: tuple[Notice, ...] = ()
 
     def leave(self, session: DeviceContext) -> None:
@@ -42,7 +42,7 @@ class Field:
             session.release()
 
     def enter(self, session: DeviceContext, bench: Bench, job: Job) -> list[dict[str, DeviceArray]]:
-        """Return the sets of buffers for a job; WorkerError without room."""
+        """Return the sets of buffers for a job; WorkerError: not enough memory."""
         key = (job.study, job.problem, str(job.seed), job.time.cache)
         if key == self._key:
             session.release(but=self._held)
@@ -61,7 +61,7 @@ class Field:
 def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[str, Any]:
     """Time a job's versions; return fields of the `Result`, with a check of a single one.
 
-    Raises WorkerError if one of them does wrong.
+    Raises WorkerError if one of them has an error.
     """
     sets = field.enter(session, bench, job)
     runs = []
@@ -88,7 +88,7 @@ def race(session: DeviceContext, bench: Bench, job: Job, field: Field) -> dict[s
         times = median_interval(every[0].samples)
         if times.low <= min(field.best_s, job.time.ceiling_s or math.inf) * (1 + DRIFT):
             found["check"] = runs[0].again()
-            bench.fill(session, sets[0])  # as the other sets are
+            bench.fill(session, sets[0])  # as for the other sets
             if found["check"].ok:
                 field.best_s = min(field.best_s, times.high)
     found["notices"] = (*field.notices, *stopwatch.notices)

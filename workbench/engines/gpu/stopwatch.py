@@ -1,9 +1,9 @@
 """Measuring times on the device: steady conditions, warm-up, rotation, events or graphs, stopping.
 
 The version and its baseline take turns (ABAB …), so that a slow change of clocks or
-temperature reaches both alike. Every execution takes the next set of buffers; with
-the caches asked to be cold, the sets together exceed twice the L2, and by the time a
-set comes round again nothing of it is left there. No clock and no power limit is set.
+temperature reaches both alike. Every execution takes the next set of buffers; if cold caches are
+requested, the sets together exceed twice the L2, and when a set is used again, nothing of it is
+left there. No clock or power limit is set.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from workbench.units import quantity
 
 #: A clock that moves by more than this while we measure makes times hard to compare.
 CLOCK_LIMIT = 0.03
-#: The clock is steady when so many readings, each after a stretch of load, are this close.
+#: The clock is steady when this many readings, each after some load, are this close.
 _READINGS, _STRETCH_S, _STANDING = 3, 0.03, 0.01
-#: Seconds without load before a hot chip is asked again.
+#: Seconds without load before a hot chip is read again.
 _REST_S = 0.25
 #: More sets than this only cost time to prepare; buffers so small stay in the L2.
 MAX_SETS = 8192
@@ -49,19 +49,19 @@ _MAX_GRAPHS = 64
 #: Device seconds of one batch of samples between two synchronizations.
 _BATCH_S = 0.1
 _WARM_UP_S = 0.1
-#: Warm-up of one version among many; each warms the chip for the next.
+#: Warm-up of one version among many; each one warms the chip for the next.
 _BRIEF_S = 0.01
-#: After a warm-up of this length one execution is estimate enough.
+#: After a warm-up of this length, one execution is enough for an estimate.
 _LONG_S = 1.0
 #: A memset of this size holds the device back while the host fills the queue.
 _HOLD_BYTES = 256 * 2**20
-#: Bytes written between restoring and work; and the factor on `graph_below_s` where buffers are
-#: restored, which costs a launch behind it some µs.
+#: Bytes written between restoring and work; and the factor on `graph_below_s` if buffers are
+#: restored, which costs the next launch some µs.
 _PAUSE_BYTES, _RESTORING = 4096, 10
 
 
 class Conditions:
-    """Watches the device from entering to leaving; then `state` and `notices` stand.
+    """Watches the device from entering to leaving; then `state` and `notices` are available.
 
     `bus_id` is the PCI address of the device, `limit_s` how long `settle` may take.
     """
@@ -82,7 +82,7 @@ class Conditions:
         """Wait within the limit until the SM clock is steady under load and no heat lowers it.
 
         An idle chip lowers its clock, so `load` does a little of the work to be timed and waits for
-        its end; a chip that is too hot is left to cool. `state` ignores this time.
+        its end; a chip that is too hot is left idle to cool. `state` ignores this time.
         """
         begin = time.perf_counter()
         readings: list[float] = []
@@ -92,7 +92,7 @@ class Conditions:
             while time.perf_counter() < end:
                 load()
             look = self._sampler.look()
-            if look is None:  # nobody to ask
+            if look is None:  # without NVML
                 self._settled = True
                 return
             if look.hot:
@@ -154,7 +154,7 @@ class Contestant:
     name: str
     sets: Sequence[tuple[Call, ...]]
     first_launch: float
-    restores: Sequence[tuple[Call, ...]] = ()  # of each set, where it has any
+    restores: Sequence[tuple[Call, ...]] = ()  # one for each set, if it has any
     turn: int = 0
     graphs: list[CudaGraph] = field(default_factory=list)
     per_graph: int = 1
@@ -166,16 +166,16 @@ class Contestant:
             call()
 
     def restore(self, first: int = 0, count: int = MAX_SETS) -> None:
-        """Enqueue what gives sets of buffers their first content again."""
+        """Enqueue the work that restores the first content of sets of buffers."""
         for index in range(first, first + min(count, len(self.restores))):
             for _, call in self.restores[index % len(self.restores)]:
                 call()
 
 
 def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
-    """Return how many sets of buffers keep the caches cold.
+    """Return the number of sets of buffers that keeps the caches cold.
 
-    `one_set` is bytes of one set of inputs and outputs, `room` device bytes that the sets may take.
+    `one_set` is the bytes of one set of inputs and outputs, `room` the bytes for all sets.
     The second value is True if the sets used between two visits of one really exceed twice the L2.
     """
     wanted = max(2, 1 + -(-2 * l2_bytes // max(1, one_set)))
@@ -239,7 +239,7 @@ def rotating(
 
 
 def contestant(run: Run, sets: Sequence[dict[str, DeviceArray]]) -> Contestant:
-    """A version, bound to every set; its scratch memory is one and the same in all of them."""
+    """A version, bound to every set; all sets share its scratch memory."""
     bound = [run.loaded.bind({**arrays, **run.scratch}) for arrays in sets]
     restores = [each.restores for each in bound if each.restores]
     calls = [each.calls for each in bound]
@@ -249,19 +249,19 @@ def contestant(run: Run, sets: Sequence[dict[str, DeviceArray]]) -> Contestant:
 def wants_graph(estimates: Sequence[tuple[float, float]], below_s: float) -> bool:
     """Decide whether to replay executions as CUDA graphs or to launch them one by one.
 
-    One by one, the device waits for the host wherever enqueueing takes longer than running, and the
-    time between two events is then the host's. So graphs are taken where the version runs for less
-    than `below_s` seconds; and also where the version *or its baseline* runs for less time than the
-    host takes to enqueue it, as a library called from Python often does. Both are measured in the
-    same way, or their ratio would compare two methods. `estimates` are (device seconds, host
-    seconds) of one execution from the warm-up, the version's first.
+    One by one, the device waits for the host if enqueueing takes longer than running, and then the
+    time between two events is the host's. So graphs are used if the version runs for less than
+    `below_s` seconds; and also if the version *or its baseline* runs for less time than the host
+    takes to enqueue it, as a library called from Python often does. Both are measured in the same
+    way, or their ratio would compare two methods. `estimates` are (device seconds, host seconds) of
+    one execution from the warm-up, the version's first.
     """
     device, _ = estimates[0]
     return device < below_s or any(device < host for device, host in estimates)
 
 
 class Stopwatch:
-    """Times one version, and a baseline beside it."""
+    """Times one version, and a baseline in turns with it."""
 
     def __init__(self, session: DeviceContext, options: TimeOptions) -> None:
         self._session = session
@@ -278,8 +278,8 @@ class Stopwatch:
     ) -> Times:
         """Warm up, choose the method, sample until the interval is narrow enough.
 
-        `baseline` takes turns with it. `settle` waits for steady conditions, with the work that it
-        is given as load. Raises WorkerError: a launch failed.
+        `baseline` takes turns with it. `settle` waits for steady conditions, with the work passed
+        to it as load. Raises WorkerError: a launch failed.
         """
         both = [version] if baseline is None else [version, baseline]
         longer = _RESTORING if any(each.restores for each in both) else 1
@@ -316,10 +316,10 @@ class Stopwatch:
     ) -> list[Contestant]:
         """Time many in turns, round by round; drop those that are certainly slower than the best.
 
-        A round is a pair of each with the fastest one, so that a clock that moves all alike hides
-        nothing and prolongs nothing. It ends when no other can be faster by more than
+        A round pairs each with the fastest one, so that a clock change that affects all alike hides
+        no difference and prolongs nothing. It ends when no other can be faster by more than
         `TimeOptions.width`. `Contestant.samples` holds the single times afterwards. Each of `every`
-        was run once; `settle` as of `measure`. Returns those that were not dropped. Raises
+        was run once; `settle` as for `measure`. Returns those that were not dropped. Raises
         WorkerError: a launch failed.
         """
         live, least_s = list(every), _WARM_UP_S if len(every) > 1 else _BRIEF_S
@@ -349,15 +349,15 @@ class Stopwatch:
     ) -> Iterator[list[tuple[float, float]]]:
         """Warm up and wait for steady conditions; discard captured graphs at the end of the block.
 
-        Yields rough device and host seconds of one execution of each, from `tries` of them.
+        Yields rough device and host seconds for one execution of each, from `tries` executions.
         """
         for place, each in enumerate(every):
-            # Apart by the same part of a round, so that none finds what another left in the caches.
+            # Spaced evenly over the round, so that none finds another's data in the caches.
             each.turn = place * len(each.sets) // len(every)
         self._hold = self._session.arena(_HOLD_BYTES)
         self._restore(every)
         long = self._warm_up(every, warm_s) > _LONG_S
-        # A round of minutes has warmed the chip already.
+        # A round that takes minutes has warmed the chip already.
         settle((lambda: None) if long else lambda: self._round(every))
         self._restore(every)
         first = [self._estimate(each, 1 if long else tries) for each in every]
@@ -372,7 +372,7 @@ class Stopwatch:
     def _looks(
         self, live: Sequence[Contestant], first: Sequence[tuple[float, float]], *, swapped: bool
     ) -> Iterator[None]:
-        """Sample in turns until time is over; yield whenever the samples are worth a look.
+        """Sample in turns until time is over; yield when the samples should be evaluated.
 
         A contestant removed from `live` is not sampled further. `first`: rough seconds of one
         execution. `swapped`: every second turn is reversed (ABBA), so that none is always second.
@@ -400,8 +400,8 @@ class Stopwatch:
             yield
             if late or goal >= options.max_samples:
                 return
-            # Doubling keeps the number of looks small: every look is another chance to
-            # stop on a lucky interval.
+            # Doubling keeps the number of evaluations small: each one is another chance to stop on
+            # a lucky interval.
             goal = min(2 * goal, options.max_samples)
 
     def _restore(self, both: Sequence[Contestant]) -> None:
@@ -425,7 +425,7 @@ class Stopwatch:
         self._stream.synchronize()
 
     def _warm_up(self, both: Sequence[Contestant], least_s: float) -> float:
-        """Run all contestants in turns; the seconds that this took."""
+        """Run all contestants in turns; return the seconds taken."""
         begin = time.perf_counter()
         rounds, took = 0, 0.0
         while rounds < 1 or (took < _LONG_S and rounds < 2) or (took < least_s and rounds < 1000):
@@ -450,7 +450,7 @@ class Stopwatch:
     def _capture(
         self, both: Sequence[Contestant], estimates: Sequence[tuple[float, float]]
     ) -> None:
-        """Build the graphs of all contestants, or say why there are none."""
+        """Build the graphs of all contestants, or give the reason why there are none."""
         try:
             driver = Driver()
             handle = int(self._stream.handle)
@@ -481,7 +481,7 @@ class Stopwatch:
 
     def _once(self, contestant: Contestant) -> tuple[Any, Any]:
         start, stop = self._event(), self._event()
-        if contestant.restores:  # else the way from the last copy to the first kernel counts
+        if contestant.restores:  # otherwise the delay from the last copy to the first kernel counts
             self._session.cuda.memset_d8_async(self._hold, 0, _PAUSE_BYTES, self._stream)
         start.record(self._stream)
         if contestant.graphs:
@@ -491,18 +491,18 @@ class Stopwatch:
         else:
             self._next(contestant)
         stop.record(self._stream)
-        # Behind the work, so that the caches are as cold as asked when the set's turn comes again.
+        # After the work, so that the caches are as cold as requested when the set is used again.
         contestant.restore((contestant.turn - 1) * contestant.per_graph, contestant.per_graph)
         return start, stop
 
     def _intervals(self, both: Sequence[Contestant]) -> list[Estimate]:
-        """Return the intervals that have to become narrow."""
+        """Return the intervals that must become narrow."""
         if self._options.pairs and len(both) > 1 and len(both[0].samples) >= LEAST_PAIRS:
             return [slowdown(both[1].samples, both[0].samples)]
         return [median_interval(contestant.samples) for contestant in both]
 
     def _kernels(self, version: Contestant) -> dict[str, float]:
-        """Median seconds of each launch, where the version has several."""
+        """Median seconds of each launch, if the version has several."""
         if len(version.sets[0]) < 2:
             return {}
         rounds: dict[str, list[float]] = {}

@@ -1,5 +1,5 @@
-"""The program's side of a run: jobs for the worker, its process, and what is present here.
+"""The program's side of a run: jobs for the worker, its process, and this machine's tools.
 
-In come versions, problems and options; out go the worker's answers as records, or an
-error that says what is missing or what died.
+Input: versions, problems and options. Output: the worker's answers as records, or an error that
+names the missing tool or the dead process.
 """

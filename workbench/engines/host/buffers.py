@@ -1,7 +1,7 @@
 """Contents of a version's buffers: element types, fills before a launch, results after it.
 
 Pure NumPy: no device, so every rule here has a plain test. Outputs are filled with a poison before
-the launch. For floating-point outputs all bytes are 0xFF, which is a NaN of every IEEE format; a
+the launch. For floating-point outputs all bytes are 0xFF, which is a NaN in every IEEE format; a
 NaN that a kernel computes itself has another bit pattern on NVIDIA chips (0x7FFFFFFF in float32:
 CUDA C++ Programming Guide, "Mathematical Functions Appendix"), so an unwritten element differs from
 a wrongly computed one. For integers it is 0x7F.
@@ -28,13 +28,13 @@ _BFLOAT16 = "bfloat16"
 #: A single element may be off by this many times the tolerance, relative to the
 #: larger of its own size and the output's root mean square. Rounding errors of n
 #: independent elements stay within about six standard deviations, so a healthy
-#: kernel is far below it; one wrong element among millions is not, though it
-#: hardly moves the norm.
+#: kernel is far below it; one wrong element among millions is not, though it hardly changes the
+#: norm.
 FAR_OFF = 100.0
-#: Elements that are compared at a time: with the temporary arrays about 2 MiB, which stay in
-#: a core's cache. A large output at once would go through memory ten times and more.
+#: Elements that are compared at a time: with the temporary arrays about 2 MiB, which stay in a
+#: core's cache. A large output at once would be moved through memory ten times or more.
 _PIECE = 2**16
-#: Elements of an output that are compared where its full reference would take too long.
+#: Elements of an output that are compared if its full reference would take too long.
 SAMPLE_SIZE = 4096
 Array = NDArray[Any]
 
@@ -59,7 +59,7 @@ def dtype_of(name: str) -> DType:
 
 
 def name_of(dtype: DType) -> str:
-    """The name by which `dtype_of` finds a type again."""
+    """The name that `dtype_of` turns back into the type."""
     return _BFLOAT16 if dtype.name == _BFLOAT16 else dtype.str
 
 
@@ -69,14 +69,14 @@ def is_float(dtype: DType) -> bool:
 
 
 def interface_type(dtype: DType) -> str:
-    """The type as ``__cuda_array_interface__`` can say it: of a bfloat16 its bits, an ``int16``."""
+    """The type for ``__cuda_array_interface__``: for a bfloat16 its bits, an ``int16``."""
     return "<i2" if dtype.name == _BFLOAT16 else dtype.str
 
 
 def poison_byte(dtype: DType) -> int:
-    """The byte that outputs of this type are filled with before a launch.
+    """The byte with which outputs of this type are filled before a launch.
 
-    Raises UsageError: no numbers of this type can be compared with a reference.
+    Raises UsageError: numbers of this type cannot be compared with a reference.
     """
     if dtype.kind not in "biuf" and (dtype.kind != "V" or dtype.type is np.void):
         raise UsageError(
@@ -103,7 +103,7 @@ def unwritten(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def unit(fill: ResolvedFill) -> Bytes:
-    """The bytes of a fill's values, once; they are repeated over the memory."""
+    """The bytes of a fill's values, to be repeated over the memory."""
     dtype = dtype_of(fill.dtype)
     number = float if is_float(dtype) else int
     with np.errstate(over="ignore"):  # a number beyond the type's range is its infinity
@@ -139,7 +139,7 @@ def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
 
 
 def no_symbol(fill: ResolvedFill, known: Collection[str] = ()) -> UsageError:
-    """The error for a name that is neither a buffer nor a variable of the build."""
+    """The error for a name that is neither a buffer nor a variable in the build."""
     return UsageError(
         f"{fill.where}: `{fill.name}` is neither an output nor a scratch buffer nor a variable of "
         "the compiled code",
@@ -155,7 +155,7 @@ def linked(
 ) -> Iterator[tuple[str, Array]]:
     """Yield the inputs that hold pointers, with these set to the buffers' current addresses.
 
-    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives a buffer's beginning.
+    `pointers`: see `workbench.study.folder.Study.pointers`. `address` gives a buffer's start.
     """
     for name in dict.fromkeys(each.buffer for each in pointers):
         own = [each for each in pointers if each.buffer == name]
@@ -174,7 +174,7 @@ def overwritten(
     fills: Collection[ResolvedFill],
     now: Callable[[str], Array],
 ) -> tuple[str, ...]:
-    """Names of inputs that are `now` not as they were; pointers and what a fill sets may differ."""
+    """Names of inputs that have changed (`now`); pointers and filled inputs may differ."""
     may = {each.buffer for each in pointers} | {each.name for each in fills}
 
     def differs(name: str) -> bool:
@@ -190,7 +190,7 @@ def overwritten(
 def random_places(
     rng: np.random.Generator, sizes: Mapping[str, int]
 ) -> dict[str, NDArray[np.int64]]:
-    """Flat indices to compare of outputs of these sizes, ascending; at most `SAMPLE_SIZE` each."""
+    """Flat indices to compare in outputs of these sizes, ascending; at most `SAMPLE_SIZE` each."""
     return {
         name: np.sort(rng.choice(size, size=min(SAMPLE_SIZE, size), replace=False))
         for name, size in sizes.items()
@@ -198,12 +198,12 @@ def random_places(
 
 
 def _spans(size: int) -> list[slice]:
-    """The whole range in pieces whose float64 values stay in a core's cache."""
+    """Split the whole range into pieces whose float64 values stay in a core's cache."""
     return [slice(first, first + _PIECE) for first in range(0, max(size, 1), _PIECE)]
 
 
 class _Piece(NamedTuple):
-    """Statistics of one piece of an output: sums, counts, and its element that is furthest off."""
+    """Statistics of one piece of an output: sums, counts, and the element that is furthest off."""
 
     square: float
     largest: float
@@ -223,7 +223,7 @@ def _one(
 ) -> Check:
     """Compare one output of any shape.
 
-    Raises ValueError for another shape, UsageError for a reference that is not finite and must be.
+    Raises ValueError for another shape, UsageError for a reference that must be finite and is not.
     """
     shape = got.shape
     if want.shape != shape:
@@ -258,7 +258,7 @@ def _one(
             place=span.start + place,
             nan=int(np.count_nonzero(nan)),
             far=int(np.count_nonzero(far)),
-            # One byte in 256 is the poison by right: what is as it should be has been written.
+            # One byte in 256 rightly equals the poison: a correct element counts as written.
             missing=int(np.count_nonzero(unwritten(flat[span]) & (ranked != 0))),
         )
 
@@ -285,7 +285,7 @@ def _one(
 
 
 def _ordinary(got: Array, want: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
-    """Both with zeros where both are NaN or the same infinity; what is so in one is wrong."""
+    """Both with zeros where both are NaN or the same infinity; elsewhere these are errors."""
     odd = ~np.isfinite(want)
     if not odd.any():
         return got, want
@@ -305,7 +305,7 @@ def _sampled(
     tolerance: float,
     special: bool,
 ) -> Check:
-    """Compare the elements of one output at flat `indices`; `want` has a value for each."""
+    """Compare the elements of one output at flat `indices`; `want` has one value for each."""
     check = _one(name, got.reshape(-1)[indices], want.reshape(-1), tolerance, special)
     worst = check.worst
     if worst is not None:
@@ -344,10 +344,10 @@ def compare_with_version(
     itself: bool,
     strayed: tuple[str, ...] = (),
 ) -> Check:
-    """Compare outputs with what another version gave, NaN and what it left alone included.
+    """Compare outputs with another version's, including NaN and unwritten elements.
 
-    `answer` is of the other version (`as_answer`). `itself`: it is that version: then one that
-    writes nothing at all is wrong, and no other. The rest as of `compare`.
+    `answer` is from the other version (`as_answer`). `itself`: they are the same version, which
+    then is wrong only if it writes nothing at all. The rest is as for `compare`.
     """
     found = compare(outputs, answer, tolerance, strayed=strayed, special=True)
     if not itself:
@@ -370,10 +370,10 @@ def compare(
 
     `reference` has float64 values of the same shape; with `sample`, flat indices by name, one value
     for each of these. `tolerance` is the largest allowed ``‖out − ref‖ / ‖ref‖``. `strayed` are
-    buffers around which the guard bytes changed. `special`: the reference may hold NaN and
-    infinities, and the outputs must match them. Errors are the largest over the outputs, counts are
-    sums; unwritten elements are counted over the whole output even with `sample`. Raises
-    ValueError: the reference lacks an output, has another shape, or is not finite.
+    buffers whose guard bytes changed. `special`: the reference may hold NaN and infinities, and the
+    outputs must match them. Errors are the largest over the outputs, counts are sums; unwritten
+    elements are counted over the whole output even with `sample`. Raises ValueError: the reference
+    lacks an output, has another shape, or is not finite.
     """
     parts = []
     total_unwritten = 0
@@ -386,7 +386,7 @@ def compare(
             if sample is None
             else _sampled(name, got, want, sample[name], tolerance, special)
         )
-        # A sample knows nothing of the elements between.
+        # A sample says nothing about the other elements.
         total_unwritten += check.unwritten if sample is None else _unwritten(got.reshape(-1))
         parts.append(check)
 

@@ -1,10 +1,10 @@
-"""The program's side of a worker: its folder, the jobs that it is handed, and its run.
+"""The program's side of a worker: its folder, its jobs, and its run.
 
 A run folder holds job, result and raw report; it is neutral and never shared. It lies below
 the project root and is named after the version and the problem, so the command that is printed
-is the command that runs, and no path of the machine gets into a report. A lock file keeps a
-second run of the same version out; it takes the next name. Workers start before it is known
-what they are to do, and get the rest of their jobs later (`Feed`).
+is the command that runs, and no path of the machine gets into a report. A lock file keeps out a
+second run of the same version, which takes the next name. Workers start before their jobs are
+known, and get the rest of them later (`Feed`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def folder_for(root: Path, name: str) -> Path:
     Raises MissingError: the project folder cannot be written to.
     """
     relative = RUNS / _safe(name)
-    # The folder is of no interest to version control, whatever the project ignores.
+    # Version control should ignore this folder, whatever the project's own settings.
     if not (root / RUNS / ".gitignore").exists():
         replace_file(root, (RUNS / ".gitignore").as_posix(), b"*\n")
     _clear(root, relative)
@@ -66,7 +66,7 @@ def _clear(root: Path, relative: Path) -> None:
 def workspace(root: Path, name: str) -> Iterator[Path]:
     """Yield a run folder of our own, relative to `root`; empty it at the end.
 
-    `name` is like ``sgemm-v3-n1024``; a number is added where another run has it. Raises
+    `name` is like ``sgemm-v3-n1024``; a number is added if another run has it. Raises
     MissingError: the project folder is not writable, or 64 runs are active.
     """
     for number in range(1, _MAX_RUNS + 1):
@@ -90,10 +90,10 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
 
 
 class Feed:
-    """Jobs in the order in which they are to be done.
+    """Jobs in the order in which they will be done.
 
-    `more`: others will follow, with `add`; `closed`: all are there. `grew`: when jobs came last, by
-    `time.monotonic`.
+    `more`: others will follow, with `add`; `closed`: all are there. `grew`: the time at which jobs
+    were last added, by `time.monotonic`.
     """
 
     def __init__(self, jobs: Sequence[Job] = (), *, more: bool = False) -> None:
@@ -113,7 +113,7 @@ class Feed:
         return self._jobs[place]
 
     def add(self, jobs: Sequence[Job], *, more: bool = False) -> None:
-        """Put jobs behind those that are there; the last ones, unless `more` will follow."""
+        """Append jobs; they are the last ones, unless `more` will follow."""
         with self._lock:
             self._jobs.extend(jobs)
             self.closed = not more
@@ -123,7 +123,7 @@ class Feed:
 
     @contextlib.contextmanager
     def watched(self, look: Callable[[], None]) -> Iterator[None]:
-        """Call `look` now, and again when others come."""
+        """Call `look` now, and again when jobs are added."""
         with self._lock:
             self._watcher = look
             look()
@@ -188,20 +188,19 @@ def run_jobs(
     on_result: Callable[[int, Result], None] | None = None,
     stop: Halt | None = None,
 ) -> tuple[list[Result], Finished]:
-    """Run jobs in one worker, with `wrapper` (compute-sanitizer) between launcher and it.
+    """Run jobs in one worker, with `wrapper` (compute-sanitizer) between the launcher and it.
 
-    The worker's working folder is the project's root. The time limit is each job's: it begins anew
-    with every result, and where the worker waited for jobs, as they come. While more jobs may
+    The worker's working folder is the project's root. The time limit is for each job: it restarts
+    with every result, and, if the worker waited for jobs, when they arrive. While more jobs may
     follow, the worker stays and waits for them. `on_result` is called from another thread with each
-    result and its place among the jobs as it comes; also with those that came before an
-    interruption. `stop` ends it from another thread. Returns the results that it came to, and how
-    it ended.
+    result and its place among the jobs as it arrives, even just before an interruption. `stop` ends
+    it from another thread. Returns the results it produced, and how it ended.
 
     Raises:
         MissingError: it cannot be started, or there is no room to write to.
         HaltedError: it was stopped.
     """
-    # By its UUID: numbers mean another GPU to CUDA than to NVML, and to a job of a cluster.
+    # By its UUID: CUDA, NVML and a cluster's job may number GPUs differently.
     seen = {"CUDA_VISIBLE_DEVICES": where.gpus[0]} if where.gpus else {}
     name = run_name(jobs[0]) if len(jobs) else "worker"
     with workspace(project.root, name) as folder:
@@ -227,9 +226,9 @@ def run_jobs(
 
 
 class _Inbox:
-    """Looks for results five times a second, and hands on each as it comes.
+    """Looks for results five times a second, and passes on each as it arrives.
 
-    `moved`: when the last one came, by `time.monotonic`. `seen`: how many came.
+    `moved`: when the last one arrived, by `time.monotonic`. `seen`: how many arrived.
     """
 
     def __init__(self, target: Path, on_result: Callable[[int, Result], None] | None) -> None:
@@ -249,7 +248,7 @@ class _Inbox:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        self._look()  # what came last, or right before an interruption
+        self._look()  # the last results, or those right before an interruption
         if self._error is not None and kind is None:
             raise self._error
 
@@ -276,11 +275,11 @@ class _Inbox:
             try:
                 self._on_result(place, results[place])
             except BaseException as error:
-                self._error = error  # raised where the worker is waited for
+                self._error = error  # raised in the thread that waits for the worker
 
 
 def describe(project: Project, where: Where) -> Device:
-    """Describe the device that a worker finds, which behind a launcher only a worker can tell.
+    """Describe the device that a worker finds; behind a launcher only a worker can find it.
 
     Raises KernelError, MissingError: the worker does not start, or finds no GPU.
     """

@@ -26,9 +26,9 @@ State = Literal["ok", "missing", "limited"]
 class Equipment(Record, frozen=True, kw_only=False):
     """One tool or device, present or not.
 
-    `what`: ``GPU``, ``ncu``, …. `state`: ``limited`` where it is here but cannot do all. `detail`:
-    name, version, path; or what is wrong. `remedy`: how to get it; empty where it is here.
-    `without`: what works without it.
+    `what`: ``GPU``, ``ncu``, …. `state`: ``limited`` if it is here but cannot do everything.
+    `detail`: name, version, path; or the problem. `remedy`: how to get it; empty if it is here.
+    `without`: the abilities left without it.
     """
 
     what: str
@@ -38,7 +38,7 @@ class Equipment(Record, frozen=True, kw_only=False):
     without: str = ""
 
 
-#: Python packages where they are not installed.
+#: Python packages that are not installed.
 _PYCUDA = Equipment(
     "PyCUDA",
     "missing",
@@ -63,7 +63,7 @@ _TORCH = Equipment(
 
 
 def survey(project: Project | None) -> list[Equipment]:
-    """All rows, in the order in which a measurement needs them."""
+    """All rows, in the order in which a measurement needs the tools."""
     looks: tuple[Callable[[], Iterator[Equipment]], ...] = (
         _gpu,
         lambda: _package(_PYCUDA, "pycuda", "pycuda"),
@@ -82,7 +82,7 @@ _LOGS = ByteLimit("logs of ncu", 64 * MIB)
 
 
 def read_log(path: Path) -> list[Explained]:
-    """Explain the errors in a log of ncu's; DataError: it cannot be read, or is not a log."""
+    """Explain the errors in a log from ncu; DataError: it cannot be read, or is not a log."""
     try:
         data = read_regular(path, _LOGS)
     except OSError as error:
@@ -91,7 +91,7 @@ def read_log(path: Path) -> list[Explained]:
 
 
 def fits() -> list[str]:
-    """Say whether ncu, chip and driver of this machine fit; empty where one of them is missing."""
+    """State whether this machine's ncu, chip and driver fit together; empty if one is missing."""
     found, _ = presence.find_gpus()
     try:
         version = _version_of(presence.need_ncu())
@@ -152,7 +152,7 @@ def _compiler() -> Iterator[Equipment]:
 
 
 def _version_of(tool: str) -> str | None:
-    """The version that a tool prints; None where it cannot be run."""
+    """The version that a tool prints; None if it cannot be run."""
     try:
         said = answered(tool, "--version")
     except (OSError, subprocess.TimeoutExpired):

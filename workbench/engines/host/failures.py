@@ -1,4 +1,4 @@
-"""The worker's failures as errors: what happened, where, and what to do next."""
+"""Turn the worker's failures into errors: what happened, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.units import digits3
 
 
 def expect_result(job: Job, result: Result | None, finished: Finished, where: Where) -> Result:
-    """The result of a job that went well, or the error that says why it did not.
+    """Return a successful job's result, or raise the error for its failure.
 
     Raises KernelError, MissingError, UsageError: by the kind of failure.
     """
@@ -44,7 +44,7 @@ def hang(job: Job, where: Where) -> HangError:
 
 
 def untried(job: Job, where: Where) -> InconclusiveError:
-    """The error for a job that had no turn before all time was over."""
+    """The error for a job that was not started before all time was over."""
     return InconclusiveError(
         f"{job.executable.version} was not tried on {job.problem}: {where.limit} had passed",
         "Allow more with --timeout SECONDS, or name fewer versions.",
@@ -52,7 +52,7 @@ def untried(job: Job, where: Where) -> InconclusiveError:
 
 
 def vanished(job: Job, finished: Finished) -> WorkbenchError:
-    """The error for a worker that ended without a word about the job."""
+    """The error for a worker that ended without a result for the job."""
     tail = "\n".join(f"  {line}" for line in finished.output.splitlines()[-8:])
     ended = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
     return KernelError(
@@ -63,18 +63,18 @@ def vanished(job: Job, finished: Finished) -> WorkbenchError:
     )
 
 
-#: Beside a result that another version's is held against, which nothing proves either.
+#: Added if the result is compared with another version's, which is not proven right either.
 UNPROVED = (
     "Nothing proves {other}: write a reference(problem, inputs) in study.py, or give {version} a "
     "study of its own where it does another job."
 )
-#: Behind what is wrong in a second run of loaded code, and what to do.
+#: Added to an error in a second run of loaded code, with advice.
 AGAIN = "This was a second run of the loaded code, on inputs of seed {seed}; the first was right."
 KEPT = (
     "A version is a function of its inputs: set each __device__ variable that it changes in the "
     "kernel or with a [[fill]], and keep no result."
 )
-#: Kind of failure -> error, what happened, and what to do next. In braces: `failure_error`.
+#: Kind of failure -> error, what happened, and what to do next. For the braces see `failure_error`.
 _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     "wrong-result": (
         KernelError,
@@ -168,7 +168,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
 def differs(check: Check) -> bool:
     """Test whether a result merely differs from its reference.
 
-    A write outside of a buffer is wrong whatever the reference is.
+    A write outside a buffer is wrong whatever the reference is.
     """
     return not check.ok and not check.strayed
 

@@ -1,8 +1,8 @@
 """The records that cross the border between the program and its worker process.
 
-`Orders` are written to a file, the worker writes a list of `Result`s to another. Nothing is
-read from the worker's output streams, because a kernel's ``printf``, a library's
-banner or ncu's own lines may stand there.
+`Orders` are written to a file, the worker writes a list of `Result`s to another. Nothing is read
+from the worker's output streams, because a kernel's ``printf``, a library's banner or ncu's own
+lines may appear there.
 
 JSON has no NaN: numbers that may be NaN are ``float | None`` (None: not a number).
 """
@@ -21,20 +21,20 @@ from workbench.study.launches import ResolvedFill, ResolvedLaunch, ResolvedScrat
 
 Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 
-#: Kinds of failures of the worker. `workbench.engines.host.client` turns each into an error.
+#: Kinds of the worker's failures. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
-    "wrong-result",  # the outputs differ from the reference (`code`: with another seed)
-    "crash",  # the kernel read or wrote where it must not, or hit an illegal instruction
+    "wrong-result",  # the outputs differ from the reference (`code`: only with another seed)
+    "crash",  # the kernel accessed memory that it must not, or hit an illegal instruction
     "launch-failed",  # the driver refused the launch: too many resources, bad grid
     "out-of-memory",  # the device has too little memory for this problem
     "no-device",  # no GPU, or no driver
     "no-pycuda",  # PyCUDA is not installed
     "unavailable",  # a Python version says that it cannot run here
     "bad-version",  # the version's own Python code failed
-    "bad-data",  # what a study reads is damaged
+    "bad-data",  # a file that a study reads is damaged
     "bad-study",  # study.py failed or gave a reference that is not finite
     "not-loadable",  # the cubin does not fit the device, or lacks the kernel
-    "unsupported",  # the driver lacks something that the version asks for
+    "unsupported",  # the driver lacks a feature that the version needs
     "internal",  # anything else
 ]
 
@@ -49,7 +49,7 @@ class BufferSpec(Record, frozen=True):
 
 
 class Executable(Record, frozen=True):
-    """A cubin and its launches, or a Python file alone; paths are relative to the project root."""
+    """A cubin and its launches, or only a Python file; paths are relative to the project root."""
 
     version: str
     kind: Literal["cuda", "triton", "python"]
@@ -61,7 +61,7 @@ class Executable(Record, frozen=True):
 
 
 def nvtx_range(version: str) -> str:
-    """Name the range of a version's launches, without characters of ncu's filters (``@,[``…).
+    """Name the range of a version's launches, without the characters of ncu's filters (``@,[``…).
 
     A choice of a tuning is ``v0@64-8``.
     """
@@ -100,11 +100,11 @@ class Job(Record, frozen=True):
     seed: int
     executable: Executable
     baseline: Executable | None = None
-    answering: Executable | None = None  # what gives the right answer, where a version does
-    others: tuple[Executable, ...] = ()  # of a race, beside the first; each was checked alone
+    answering: Executable | None = None  # the version that gives the right answer, if one does
+    others: tuple[Executable, ...] = ()  # the others in a race; each was checked alone
     sanitize: bool = False  # under compute-sanitizer: no guard bytes, no poison, no comparison
     repeats: int = 1  # profiled executions of the version
-    claim: str = ""  # a file: of several workers that have this job, who makes it does it
+    claim: str = ""  # a file: the worker that creates it does the job
     time: TimeOptions = TimeOptions()
 
 
@@ -116,7 +116,7 @@ class Orders(Record, frozen=True):
 
 
 class Failure(Record, frozen=True):
-    """The reason for a missing result: the kind, what happened, and during what."""
+    """The reason for a missing result: the kind, the event, and the activity."""
 
     kind: FailureKind
     message: str
@@ -140,10 +140,10 @@ class Check(Record, frozen=True):
     """The comparison of all outputs of one version with the float64 reference.
 
     `error` is the largest ``‖out − ref‖ / ‖ref‖`` of the outputs and `largest` the
-    largest ``|out − ref|`` (None where an output is not a number). `unwritten` counts elements that
-    still hold the poison, `strayed` names buffers around which the version wrote, and inputs in
-    which it did. `sampled` is 0 where every element was compared. `fixed`: another seed gave the
-    same inputs, so that a result kept from the first run would not show.
+    largest ``|out − ref|`` (None if an output is not a number). `unwritten` counts elements that
+    still hold the poison, `strayed` names buffers beyond which the version wrote, and inputs
+    that it overwrote. `sampled` is 0 if every element was compared. `fixed`: another seed gave the
+    same inputs, so that a result kept from the first run would go unnoticed.
     """
 
     ok: bool
@@ -160,7 +160,7 @@ class Check(Record, frozen=True):
     fixed: bool = False
 
     def verification(self, problem: str, seed: int) -> Verification:
-        """The record of a passed check, as it is kept with profiles and times."""
+        """The record of a passed check, as stored with profiles and times."""
         return Verification(
             problem=problem,
             error=self.error or 0.0,
@@ -172,7 +172,7 @@ class Check(Record, frozen=True):
 
 
 class Times(Record, frozen=True):
-    """Times that the worker measured for one version (and the baseline beside it).
+    """Times that the worker measured for one version (and for the baseline in turns with it).
 
     `samples` and `baseline_samples` are the single times in seconds, pair by pair, if requested.
     """
@@ -191,7 +191,7 @@ class Times(Record, frozen=True):
 
 
 class Raced(Record, frozen=True):
-    """One contestant's times in seconds, in their order; `dropped`: it was slower for certain."""
+    """One contestant's times in seconds, in their order; `dropped`: it was certainly slower."""
 
     version: str
     samples: tuple[float, ...]
@@ -222,7 +222,7 @@ class Result(Record, frozen=True):
 
 
 def encode(record: Orders | Sequence[Result]) -> bytes:
-    """Indented JSON, so that a person can read what was asked."""
+    """Indented JSON, so that a person can read the request."""
     return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
@@ -236,7 +236,7 @@ _RESULTS = msgspec.json.Decoder(list[Result])
 
 
 def read_results(path: Path) -> list[Result]:
-    """The worker's results, as many as it came to; none where it ended before."""
+    """The worker's results so far; none if it ended before the first."""
     try:
         return _RESULTS.decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):

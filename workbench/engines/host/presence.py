@@ -1,7 +1,7 @@
-"""Find the tools to measure with (GPU, ncu, compute-sanitizer, PyCUDA), and so where to run.
+"""Find the tools for measuring (GPU, ncu, compute-sanitizer, PyCUDA), and decide where to run.
 
 Each `need_*` function returns its tool or raises a `MissingError` that says how to get it and what
-works without it. `doctor` asks the same functions.
+works without it. `doctor` calls the same functions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ WITHOUT_GPU = (
     "Without a GPU, verify and profile run in the emulator (--engine emulator), and show, "
     "diff, list and report work on the recorded profiles and on any .ncu-rep file."
 )
-#: No name of a package that workbench itself is not published under.
+#: Our name is not published on PyPI, so the advice names the package to install.
 INSTALL_PYCUDA = "pip install '.[gpu]' in workbench's checkout, or pip install pycuda"
 #: Folders of NVIDIA's installers, for tools that are not on PATH.
 _FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute/*")
 
 
 def _smi() -> list[Gpu]:
-    """The GPUs by nvidia-smi, where NVML's Python package is not installed."""
+    """The GPUs according to nvidia-smi, if NVML's Python package is not installed."""
     tool = program("nvidia-smi")
     if tool is None:
         return []
@@ -60,9 +60,9 @@ def _smi() -> list[Gpu]:
     return found
 
 
-@functools.cache  # asking takes 30 ms, and they do not come and go while we run
+@functools.cache  # the query takes 30 ms, and the GPUs do not change while we run
 def find_gpus() -> tuple[list[Gpu], str]:
-    """The GPUs that CUDA will see, and where there are none the reason."""
+    """The GPUs that CUDA will see, or the reason why there are none."""
     try:
         found = gpus()
     except NvmlAbsentError:
@@ -149,7 +149,7 @@ def need_pycuda() -> None:
 
 
 def counters_locked() -> bool | None:
-    """Test whether the driver keeps the counters from users who are not root; None: unknown."""
+    """Test whether the driver denies the counters to users other than root; None: unknown."""
     try:
         text = Path("/proc/driver/nvidia/params").read_text()
     except OSError:
@@ -161,10 +161,10 @@ def counters_locked() -> bool | None:
 
 
 def choose_gpus(text: str) -> list[Gpu]:
-    """Return GPUs of this host, by number: ``all``, ``0,2``, or the beginnings of UUIDs.
+    """Return GPUs of this host: ``all``, numbers (``0,2``), or the beginnings of UUIDs.
 
     Raises:
-        MissingError: there is none at all.
+        MissingError: there are no GPUs.
         UsageError: one of them is not here.
     """
     need_gpu()
@@ -183,10 +183,10 @@ def choose_gpus(text: str) -> list[Gpu]:
 
 
 def choose_hosts(options: RunOptions) -> list[Where]:
-    """Choose where to run on several GPUs of this host: one entry a model, in their order.
+    """Choose where to run on several GPUs of this host: one entry per model, in their order.
 
-    A model is measured by itself: its times are kept in a folder of their own. Raises MissingError,
-    UsageError: as `choose_where` and `choose_gpus`.
+    Each model is measured separately: its times are stored in a separate folder. Raises
+    MissingError, UsageError: as `choose_where` and `choose_gpus`.
     """
     if not options.gpus:
         return [choose_where(options)]
@@ -212,13 +212,13 @@ def choose_hosts(options: RunOptions) -> list[Where]:
 
 
 def choose_where(options: RunOptions, *, known: bool = False) -> Where:
-    """Settle where to run before anything is compiled.
+    """Decide where to run before anything is compiled.
 
-    The launcher is split as a shell would; without an architecture it is what the GPU here needs.
-    `known`: nothing will be run here (``--dry-run``): an architecture is enough.
+    The launcher is split as a shell would; the default architecture is that of the GPU here.
+    `known`: nothing will be run here (``--dry-run``), so an architecture is enough.
 
     Raises:
-        MissingError: no GPU, no PyCUDA, and something is to be run here.
+        MissingError: no GPU or no PyCUDA, and something must be run here.
         UsageError: a malformed launcher; or no `arch`, and no GPU here to read it from.
     """
     if options.gpus:

@@ -1,14 +1,13 @@
-"""Running another program so that nothing of it outlives us.
+"""Run another program so that none of its processes outlives us.
 
-ncu starts helpers and the application, the application may start more. All of them
-share the session that we give the first one, so ending the group ends them all: on a
-time limit, on Ctrl-C, on SIGTERM to us, after a normal end, and where we are killed.
+ncu starts helpers and the application, the application may start more. All of them share the
+session that we give the first one, so ending the group ends them all: at a time limit, on Ctrl-C,
+on SIGTERM to us, after a normal end, and if we are killed.
 
 A user's own program runs as a shell would run it (`run_foreground`): with our streams, our
-terminal, our signals. Nothing of what it reads or prints passes through us, but a pipe as
-standard input, which is remembered so that the program can be run again. On a terminal its
-process group is the one in the foreground, so that Ctrl-C, Ctrl-Z and reading from the terminal
-work as they do without us.
+terminal, our signals. Its input and output do not pass through us, except for a pipe as standard
+input, which is recorded so that the program can be run again. On a terminal its process group is in
+the foreground, so that Ctrl-C, Ctrl-Z and reading from the terminal work as they do without us.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from workbench.model import Record
 from workbench.processes.bounds import Deadline, overdue
 from workbench.processes.ending import GRACE_S, end_group, guarded, members
 
-#: Lines of output that are kept: the last ones, which hold the error.
+#: The number of last output lines that are kept; they hold the error.
 KEPT_LINES = 4000
-#: Seconds between two looks at a program in the foreground, and bytes that it is fed at once.
+#: Seconds between two polls of a program in the foreground, and bytes fed to it at once.
 _LOOK_S, _CHUNK = 0.05, 1 << 16
 
 
@@ -53,14 +52,14 @@ class HaltedError(Exception):
 
 
 class Halt:
-    """Ends programs that other threads wait for, which no signal reaches."""
+    """Ends programs that other threads wait for, because signals do not reach those threads."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
         self.said = False
 
     def fileno(self) -> int:
-        """Return a descriptor to poll; it hangs up when the word comes."""
+        """Return a descriptor to poll; it hangs up when the stop is requested."""
         return self._reading
 
     def say(self) -> None:
@@ -70,7 +69,7 @@ class Halt:
             os.close(self._writing)
 
     def close(self) -> None:
-        """Give the handles back, when no thread waits any more."""
+        """Close the handles, when no thread waits any more."""
         self.say()
         os.close(self._reading)
 
@@ -78,8 +77,8 @@ class Halt:
 class Interrupts:
     """Lets SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that children end.
 
-    Held back until `release`: a signal between the child's start and the moment we hold
-    its handle would otherwise leave it behind.
+    Signals are delayed until `release`: a signal between the child's start and the moment we hold
+    its handle would otherwise leave it running.
     """
 
     def __init__(self) -> None:
@@ -102,7 +101,7 @@ class Interrupts:
             self.release()
 
     def hold(self) -> None:
-        """Put signals off: a second Ctrl-C must not break off the ending of children."""
+        """Delay signals: a second Ctrl-C must not interrupt the ending of children."""
         self._held = True
 
     def _caught(self, number: int, _frame: FrameType | None) -> None:
@@ -111,7 +110,7 @@ class Interrupts:
             self.release()
 
     def release(self) -> None:
-        """Raise for the signal that came meanwhile, and from now on at once."""
+        """Raise for a signal that arrived meanwhile, and from now on immediately."""
         self._held = False
         number, self._pending = self._pending, 0
         if number == signal.SIGXCPU:
@@ -126,9 +125,9 @@ class Interrupts:
 def _wait(
     process: subprocess.Popen[bytes], timeout_s: float | None, stop: Halt | None = None
 ) -> None:
-    """Wait for the end of a process, or for the word to stop (TimeoutExpired, HaltedError).
+    """Wait for the end of a process or a request to stop (raises TimeoutExpired, HaltedError).
 
-    `Popen.wait` with a limit looks every 50 ms; the kernel can wake us (pidfd, Linux 5.3 and
+    `Popen.wait` with a limit polls every 50 ms; the kernel can wake us (pidfd, Linux 5.3 and
     later).
     """
     try:
@@ -159,7 +158,7 @@ def _wait_while_moving(
 ) -> None:
     """Wait for the end; every sign of progress restarts the time of a piece of work.
 
-    Raises TimeoutExpired without progress in time, HaltedError on `stop`; it still runs then.
+    Raises TimeoutExpired without progress in time, HaltedError on `stop`; it is not ended.
     """
     begin = time.monotonic()
     while True:
@@ -182,11 +181,11 @@ def run_group(
     on_line: Callable[[str], None] | None = None,
     stop: Halt | None = None,
 ) -> Finished:
-    """Run a program in a session of its own and wait for it.
+    """Run a program in its own session and wait for it.
 
-    `limit`: when the whole group is ended. `moved`: when it last made progress, by
-    `time.monotonic`: there the next piece of work began. `env` None: ours. `on_line` is called with
-    every line that it prints. `stop` ends it from another thread.
+    `limit`: when to end the whole group. `moved`: when it last made progress, by `time.monotonic`:
+    the next piece of work began then. `env` None: ours. `on_line` is called with every line that it
+    prints. `stop` ends it from another thread.
 
     Raises:
         MissingError: the program cannot be started.
@@ -217,7 +216,7 @@ def run_group(
         finally:
             interrupts.hold()
             _end(process, timed_out)
-        # A stranger may still hold the pipe; it must not hold us.
+        # Another process may still hold the pipe open; it must not block us.
         reader.join(timeout=2.0)
     return Finished(
         code=process.returncode,
@@ -228,7 +227,7 @@ def run_group(
 
 
 def _end(process: subprocess.Popen[bytes], timed_out: bool) -> None:
-    """End what is left of a group, after a normal end too: a helper may outlive its leader."""
+    """End the rest of a group, after a normal end too: a helper may outlive its leader."""
     if timed_out or process.poll() is None or members(process.pid):
         end_group(process.pid, process.poll)
         process.wait()
@@ -261,15 +260,15 @@ class Ended(Record, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """As a shell gives it: 128 and the signal's number where a signal ended it."""
+        """The code as a shell gives it: 128 plus the signal's number if a signal ended it."""
         return 128 - self.code if self.code < 0 else self.code
 
 
 class Input:
-    """Our standard input, for every run of the program the same. Use as a context manager.
+    """Our standard input, the same for every run of the program. Use as a context manager.
 
-    A file is read again from where it stood. What comes out of a pipe is handed on as it comes
-    and remembered; later runs read what was remembered. A terminal cannot be read twice.
+    A file is read again from its first position. Data from a pipe are passed on as they arrive and
+    recorded; later runs read the record. A terminal cannot be read twice.
     """
 
     def __init__(self) -> None:
@@ -287,7 +286,7 @@ class Input:
 
     def __exit__(self, *_: object) -> None:
         if self._kept is not None and self._feeder is None:
-            self._kept.close()  # else a feeder that waits for our own input still has it
+            self._kept.close()  # otherwise a feeder that waits for our own input still uses it
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[int | None]:
@@ -324,7 +323,7 @@ class Input:
 
 
 class _Foreground:
-    """Our terminal, lent to a program while that runs; nothing where we have none."""
+    """Our terminal, lent to a program while it runs; does nothing if we have none."""
 
     def __init__(self) -> None:
         self.lent = False
@@ -337,14 +336,14 @@ class _Foreground:
         if not self.lent:
             return
         if self._before is None:
-            # A background process may not touch the terminal, but we must, to take it back.
+            # A background process may not control the terminal, but we must, to take it back.
             self._before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             os.tcsetpgrp(0, group)
-            os.killpg(group, signal.SIGCONT)  # it may have asked before it was allowed to
+            os.killpg(group, signal.SIGCONT)  # it may have tried to read before it was allowed to
 
     def take_back(self) -> None:
-        """Stand in the foreground ourselves again."""
+        """Put ourselves into the foreground again."""
         if self.lent:
             with contextlib.suppress(OSError):
                 os.tcsetpgrp(0, os.getpgrp())
@@ -367,11 +366,11 @@ def run_foreground(
     """Run a program with our own streams and wait for it.
 
     `given` is its input. `timeout_s`: end all of it after this many seconds; None: never. `stdout`
-    is where its output goes; None: where ours goes.
+    receives its output; None: our own does.
 
     Raises:
         MissingError: the program cannot be started.
-        KeyboardInterrupt: Ctrl-C ended it, or us; nothing of it is left.
+        KeyboardInterrupt: Ctrl-C ended it, or us; none of its processes is left.
     """
     terminal = _Foreground()
     with guarded() as guard, Interrupts() as interrupts, given.opened() as reading:
@@ -398,7 +397,7 @@ def run_foreground(
             timed_out = not _waited(process, terminal, timeout_s)
         except KeyboardInterrupt:
             interrupts.hold()
-            # As from the terminal: it may want to leave in an orderly way.
+            # As from the terminal: it may want to end in an orderly way.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -416,7 +415,7 @@ def run_foreground(
 def _waited(
     process: subprocess.Popen[bytes], terminal: _Foreground, timeout_s: float | None
 ) -> bool:
-    """Wait for the end; whether it came in time. Where it is stopped (Ctrl-Z), we are too."""
+    """Wait for the end; return whether it was in time. If it is stopped (Ctrl-Z), so are we."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         try:

@@ -4,9 +4,9 @@ A worker does its jobs in one context, so that the start of a process and of its
 paid once. A kernel that crashes takes the context with it; the remaining jobs
 then go to a fresh worker (`run_batch`).
 
-On several GPUs (`Crew`) every GPU has a worker of its own that gets all jobs; the one that
-creates a job's file does it (`Job.claim`). Each begins with problems of its own, whose
-inputs and reference it computes alone, and then helps the others from their end.
+On several GPUs (`Crew`) every GPU has its own worker, which gets all jobs; the worker that creates
+a job's file does it (`Job.claim`). Each begins with its own problems, whose inputs and reference it
+computes alone, and then takes jobs from the end of the others' lists.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workbench.project import Project, require_project, studies_in
 from workbench.store import Store
 from workbench.study.folder import parse_target
 
-#: Workers in a row that may end without any result, before the first of all results, until
-#: it is taken for certain that no worker can run here.
+#: The number of workers in a row that may end without a result, before the first of all results;
+#: after that, no worker can run here.
 _STARTS = 2
 
 
@@ -55,17 +55,17 @@ def run_batch(
     begin: Callable[[int], None] = lambda _place: None,
     stop: Halt | None = None,
 ) -> None:
-    """Run jobs, in order, in as few workers as their faults allow.
+    """Run jobs, in order, in as few workers as faults allow.
 
-    A version that hangs is not tried on further problems: each would cost the time limit. Jobs that
-    another worker has claimed have no ending here. Returns when all of `feed` is done. `begin` is
-    called with the place of a job that is begun, `tell` once for every job with place and ending,
-    from another thread. `stop` ends all from another thread.
+    A version that hangs is not tried on further problems: each would take until the time limit.
+    Jobs that another worker has claimed have no ending here. Returns when all of `feed` is done.
+    `begin` is called with the place of each job that begins, `tell` once for every job with its
+    place and ending, from another thread. `stop` ends all from another thread.
 
     Raises:
-        MissingError: no worker can start here, or it finds no GPU; jobs without an
-            ending were not run.
-        KernelError: the first workers ended without a word.
+        MissingError: no worker can start here, or it finds no GPU; jobs without an ending were not
+            run.
+        KernelError: the first workers ended without a result.
     """
     state = _Remaining(feed, tell, begin)
     # Workers without a result in a row; -1 once there was one: then a worker can run here.
@@ -80,7 +80,7 @@ def run_batch(
         left = state.places[len(results) :]
         silent = silent + 1 if not results and silent >= 0 else -1
         if not left:
-            if silent >= _STARTS:  # it waited for a first job, and did not last until then
+            if silent >= _STARTS:  # it ended while waiting for a first job
                 raise vanished(feed[0], finished)
         elif finished.timed_out:
             broken = feed[left[0]]
@@ -91,7 +91,7 @@ def run_batch(
                     tell(place, Ending(None, untried(feed[place], where)))
                 return
         elif not results or results[-1].failure is None:
-            # It ended in the middle of a job, and left no word about it.
+            # It ended in the middle of a job, without a result for it.
             error = vanished(feed[left[0]], finished)
             if silent >= _STARTS:
                 raise error
@@ -100,10 +100,10 @@ def run_batch(
 
 
 class _Remaining:
-    """The jobs of a feed still to be done, and the progress of the worker.
+    """The jobs of a feed that are still to be done, and the worker's progress.
 
-    `places`: of the worker's jobs in the feed, in its order; `part`: the same jobs. `hung`: the job
-    on which a version hung, by the version.
+    `places`: of the worker's jobs in the feed, in its order; `part`: the same jobs. `hung`: version
+    -> the job on which it hung.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class _Remaining:
     def begin_worker(self) -> bool:
         """Give the remaining jobs to another worker; False if none is needed."""
         feed = self._feed
-        closed = feed.closed  # if so, its length is the last one
+        closed = feed.closed  # if so, its length is final
         self.places = self._untried([*self.places, *self._new()])
         if not self.places and closed:
             return False
@@ -132,7 +132,7 @@ class _Remaining:
         return True
 
     def completed(self) -> None:
-        """Send the working worker the feed's jobs so far, and whether that is all."""
+        """Send the running worker the feed's jobs so far, and whether that is all."""
         new = self._new()
         if self.part.closed or not (new or self._feed.closed):
             return
@@ -144,7 +144,7 @@ class _Remaining:
             self._begin(places[0])
 
     def answered(self, at: int, result: Result) -> None:
-        """The worker has a result of the job at that place of its own."""
+        """Record the worker's result for the job at that place in its own list."""
         self._count = at + 1
         if not _nowhere(result) and not result.elsewhere:
             job = self._feed[self.places[at]]
@@ -153,7 +153,7 @@ class _Remaining:
             self._begin(self.places[self._count])
 
     def _new(self) -> range:
-        """Places of the jobs that have come since this was asked last."""
+        """Places of the jobs added since the last call."""
         new = range(self._known, len(self._feed))
         self._known = new.stop
         return new
@@ -178,7 +178,7 @@ class _Remaining:
 
 
 def _nowhere(result: Result) -> bool:
-    """Test whether a result says that no GPU is here, which holds for all jobs."""
+    """Test whether a result says that no GPU is here, which applies to all jobs."""
     return result.failure is not None and result.failure.kind in ("no-device", "no-pycuda")
 
 
@@ -186,7 +186,7 @@ Tell = Callable[[int, Ending], None]
 
 
 class Crew:
-    """Workers of all GPUs of `where`, started and waiting for jobs of one study; see `crew`."""
+    """Workers for all GPUs of `where`, started and waiting for jobs of one study; see `crew`."""
 
     def __init__(self, project: Project, where: Where, study: str, claims: Path) -> None:
         self.study = study
@@ -199,7 +199,7 @@ class Crew:
         self._ended: set[int] = set()
         self._errors: list[BaseException] = []
         self._turn = threading.Event()  # all jobs so far have ended, or a worker has
-        # Place in a worker's feed -> place among all jobs; -1: only to make ready.
+        # Place in a worker's feed -> place among all jobs; -1: a job that only prepares.
         self._orders: list[list[int]] = [[-1] for _ in where.gpus or ("",)]
         ready = Job(
             task="prepare",
@@ -240,12 +240,12 @@ class Crew:
         *,
         more: bool = False,
     ) -> None:
-        """Run jobs, given the largest first; a crew's last ones unless `more` will follow.
+        """Run jobs, given largest first; they are a crew's last ones unless `more` will follow.
 
-        With `more` the worker stays for other jobs, where the crew `stays`. A GPU on which no
-        worker can run leaves its share to the others. `tell` and `begin` as in `run_batch`;
-        `meanwhile` is called while the workers are busy. Raises MissingError, KernelError: as
-        `run_batch`, where jobs are left without an ending.
+        With `more` the worker stays for other jobs, if the crew `stays`. If no worker can run on a
+        GPU, the others do its share. `tell` and `begin` as in `run_batch`; `meanwhile` is called
+        while the workers are busy. Raises MissingError, KernelError: as `run_batch`, if jobs are
+        left without an ending.
         """
         before = len(self._jobs)
         self._tell = lambda place, ending: tell(place - before, ending)
@@ -276,17 +276,17 @@ class Crew:
         self._wait()
 
     def close(self) -> None:
-        """Give back what is held, after `end`."""
+        """Release resources, after `end`."""
         self._halt.close()
 
     def _wait(self) -> None:
-        # Not by `Thread.join`: where Ctrl-C breaks that off, Python 3.11 takes the thread for
-        # ended, and waiting for it fails.
+        # Not by `Thread.join`: if Ctrl-C interrupts it, Python 3.11 takes the thread for ended, and
+        # waiting for it fails.
         for over in self._over:
             over.wait()
 
     def _hand_over(self, jobs: Sequence[Job], more: bool) -> None:
-        """Give each worker all jobs: those of its own problems, then the others from their end."""
+        """Give each worker all jobs: those for its own problems, then the others from their end."""
         count, before = len(self._feeds), len(self._jobs)
         owners: dict[str, int] = {}
         for place, job in enumerate(jobs, before):
@@ -330,9 +330,9 @@ class Crew:
 
 @contextlib.contextmanager
 def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
-    """Start a worker a GPU, which loads what jobs of a study need while these are made.
+    """Start one worker per GPU, which loads a study's data while its jobs are prepared.
 
-    Leaving ends all that still runs. Raises MissingError: the project cannot be written to.
+    Leaving ends all running workers. Raises MissingError: the project is not writable.
     """
     with workspace(project.root, f"{study}-shared") as folder, Interrupts() as interrupts:
         workers = Crew(project, where, study, folder)
@@ -350,11 +350,11 @@ def crew(project: Project, where: Where, study: str) -> Iterator[Crew]:
 def early_workers(
     run: RunOptions, study: str | None, target: str | None, *, again: bool
 ) -> Iterator[Crew | None]:
-    """Start workers before their jobs are known, where it is certain that there are some.
+    """Start workers before their jobs are known, if it is certain that there are some.
 
-    It is certain with `again` (measure what is stored), or where no time of the study is stored.
-    Yields None where it is not certain, or where it fails: later callers then report why. `target`
-    is a version that was named, perhaps with its study.
+    It is certain with `again` (measure stored times too), or if no time of the study is stored.
+    Yields None if it is not certain, or if it fails: later callers then report why. `target` is a
+    version that was named, perhaps with its study.
     """
     with contextlib.ExitStack() as open_:
         workers = None

@@ -1,5 +1,5 @@
-"""Nsight Compute as an engine: one command, its failures, and the profile that comes of it.
+"""Nsight Compute as an engine: one command, its failures, and the resulting profile.
 
-In come what is to run and what is to be collected; out goes a `Profile` with its raw
-report, free of any machine's name.
+Input: the version to run and the metrics to collect. Output: a `Profile` with its raw report,
+without any machine's name.
 """

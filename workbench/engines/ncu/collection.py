@@ -1,4 +1,4 @@
-"""Choose what ncu collects: the default is the fewest passes that fill the catalog."""
+"""Choose what ncu collects; the default takes the fewest passes that fill the catalog."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ReplayMode = Literal["kernel", "application", "range", "app-range"]
 @cache
 def default_collection() -> tuple[tuple[str, ...], frozenset[str]]:
     """Sections of the default collection, and the names of the catalog that they deliver."""
-    # Not importlib.resources, which costs 15 ms of start-up for reading one file.
+    # Not importlib.resources, which adds 15 ms to start-up for reading one file.
     path = Path(__file__).resolve().parents[2] / "data" / "ncu_sections.toml"
     table = tomli.loads(path.read_text(encoding="utf-8"))
     return tuple(table["sections"]), frozenset(table["delivers"])
@@ -30,8 +30,8 @@ def default_collection() -> tuple[tuple[str, ...], frozenset[str]]:
 def default_metrics() -> tuple[str, ...]:
     """Names of the catalog that no default section delivers, one per counter.
 
-    A counter has several names where chips and ncu versions differ; the first is the
-    current one. Counters that have a formula instead need no name of their own.
+    A counter has several names if chips and ncu versions differ; the first is the current one.
+    Counters that have a formula instead need no name of their own.
     """
     _sections, have = default_collection()
     wanted: dict[str, None] = {}
@@ -45,8 +45,8 @@ class Collection(Record, frozen=True):
     """A user's choices about the collection.
 
     With neither `sets` nor `sections` the default collection is taken, and `metrics` are added to
-    it. Clocks are left alone by default ("none"): ncu's own default locks them to the chip's base
-    clock, at which nothing is ever timed here, and which shifts the balance of memory and
+    it. Clocks are not changed by default ("none"): ncu's own default locks them to the chip's base
+    clock, which is never used for timing here, and which shifts the balance of memory and
     arithmetic; counts do not depend on it.
     """
 
@@ -59,24 +59,24 @@ class Collection(Record, frozen=True):
 
     @property
     def chosen_sections(self) -> tuple[str, ...]:
-        """The sections that are asked for by name."""
+        """The sections requested by name."""
         if self.sets or self.sections:
             return self.sections
         return default_collection()[0]
 
     @property
     def chosen_metrics(self) -> tuple[str, ...]:
-        """The metrics that are asked for by name, each once."""
+        """The metrics requested by name, each once."""
         return tuple(dict.fromkeys((*self.catalog_metrics, *self.metrics)))
 
     @property
     def catalog_metrics(self) -> tuple[str, ...]:
-        """The metrics that are asked for to fill the catalog."""
+        """The metrics requested to fill the catalog."""
         return () if self.sets or self.sections else default_metrics()
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options of ncu that say what is collected, and how."""
+        """The options of ncu for what it collects, and how."""
         words = ["--clock-control", self.clock_control, "--cache-control", self.cache_control]
         words += ["--replay-mode", self.replay_mode, "--import-source", "yes"]
         for name in self.sets:

@@ -1,7 +1,7 @@
-"""The engine of a GPU: versions verified and timed by the worker, profiled by ncu around it.
+"""The engine for a GPU: the worker verifies and times versions; ncu profiles the worker.
 
-The worker that ncu wraps verifies the version first, outside of the NVTX range that
-ncu profiles, and only then launches it inside: the profiled binary is the verified one.
+The worker that ncu wraps verifies the version first, outside the NVTX range that ncu profiles, and
+only then launches it inside: the profiled binary is the verified one.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ class Command(Record, frozen=True):
 
     @property
     def neutral(self) -> tuple[str, ...]:
-        """The command as it is kept in a profile: it names no path and no host.
+        """The command as stored in a profile: it names no path and no host.
 
-        Of a launcher only the program stays: its options may name hosts, accounts and
-        partitions, and say nothing about what was measured.
+        Only the name of a launcher's program stays: its options may name hosts, accounts and
+        partitions, and say nothing about the measured work.
         """
         launcher = (Path(self.launcher[0]).name, "…") if self.launcher else ()
         return (*launcher, "ncu", *self.ncu_arguments, "python", *self.worker[1:])
@@ -138,7 +138,7 @@ class NcuRun(Record, frozen=True):
         )
 
     def prepare(self) -> Command:
-        """Write the job where the command expects it, and return the command, for --dry-run.
+        """Write the job to the file that the command reads, and return the command, for --dry-run.
 
         Raises MissingError: no room for the job.
         """
@@ -188,7 +188,7 @@ class NcuRun(Record, frozen=True):
 
 
 class Captured(Record, frozen=True):
-    """A successful capture: the profile as read, the raw report, and what was run."""
+    """A successful capture: the profile as read, the raw report, and the command."""
 
     profile: Profile
     raw: RawReport
@@ -200,9 +200,9 @@ class Captured(Record, frozen=True):
 class GpuEngine(Engine):
     """Runs versions on the GPU here, or on the one that a launcher reaches.
 
-    `project`'s root is the worker's working folder. `where` says what to compile for and how to
-    reach the GPU. `seed`: None: a fresh one. `ncu` is empty where nothing is to be profiled.
-    `workers` have been started already, for the first jobs; else `ready` does it.
+    `project`'s root is the worker's working folder. `where` gives the compilation target and the
+    way to the GPU. `seed`: None: a fresh one. `ncu` is empty if nothing will be profiled. `workers`
+    were started already, for the first jobs; else `ready` does it.
     """
 
     name: EngineName = "ncu"
@@ -268,9 +268,9 @@ class GpuEngine(Engine):
 
     @contextlib.contextmanager
     def ready(self, study: str) -> Iterator[None]:
-        """Start the workers now, for the first `verify`, `time` or `in_turns` of a study inside.
+        """Start the workers now, for a study's first `verify`, `time` or `in_turns` in the block.
 
-        Raises MissingError: the project cannot be written to.
+        Raises MissingError: the project is not writable.
         """
         if self._crew is not None and self._crew.study == study:
             yield
@@ -284,10 +284,10 @@ class GpuEngine(Engine):
 
     @contextlib.contextmanager
     def staying(self, study: str) -> Iterator[None]:
-        """Keep the worker between the `race`s inside, with the inputs and the reference it made.
+        """Keep the worker between the `race`s in the block, with its inputs and its reference.
 
-        Several GPUs have new workers for each: one that has claimed a job and is gone must end.
-        Raises MissingError: the project cannot be written to.
+        Several GPUs get new workers for each: one that has claimed a job and is gone must end.
+        Raises MissingError: the project is not writable.
         """
         with self.ready(study):
             self._stays = True
@@ -303,12 +303,12 @@ class GpuEngine(Engine):
         begin: Callable[[int], None],
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run jobs; on several GPUs those of the most work first, so that all end together."""
+        """Run jobs; on several GPUs those with the most work first, so that all end together."""
         if not jobs:
             return
         places = list(range(len(jobs)))
         if len(self.where.gpus) > 1:
-            # A subject's work is estimated, for want of its time: operations, then bytes.
+            # A subject's time is unknown, so its work is estimated: operations, then bytes.
             work = [(x.study.flops(x.problem), x.study.bytes(x.problem)) for x, *_ in jobs]
             places.sort(key=work.__getitem__, reverse=True)
         if self._crew is not None and self._crew.over:
@@ -347,7 +347,7 @@ class GpuEngine(Engine):
     def verify_under(
         self, subjects: Sequence[Subject], wrapper: Sequence[str]
     ) -> tuple[list[Job], list[Result], Finished]:
-        """Run subjects in one worker under compute-sanitizer, which judges them."""
+        """Run subjects in one worker under compute-sanitizer, which checks them."""
         jobs = [self.job("verify", subject, sanitize=True) for subject in subjects]
         results, finished = run_jobs(self.project, Feed(jobs), self.where, wrapper=wrapper)
         return jobs, results, finished
@@ -362,7 +362,7 @@ class GpuEngine(Engine):
         begin: Callable[[int], None],
         meanwhile: Callable[[], None],
     ) -> None:
-        """Time versions of one study, each with its baseline (or None) in turns beside it.
+        """Time versions of one study, each in turns with its baseline (or None).
 
         Each of `pairs` is on one problem, in the order of measuring. `begin` is called with the
         place of each before it is measured, `tell` once with place and timing or error, from
@@ -404,7 +404,7 @@ class GpuEngine(Engine):
         tell: Callable[[int, Ending], None],
         begin: Callable[[int], None] = lambda _place: None,
     ) -> None:
-        """Time versions of one study on one problem: each field of them in turns, in one process.
+        """Time versions of one study on one problem: those of each field in turns, in one process.
 
         Each field is a race; one of a single version checks its result as well. `begin` is called
         with the place of each before it begins, `tell` once as it ends, from another thread. Raises
@@ -420,7 +420,7 @@ class GpuEngine(Engine):
     def _timing(
         self, subject: Subject, baseline: Subject | None, options: TimeOptions, result: Result
     ) -> Timing:
-        """The record of a job of task ``time`` that went well."""
+        """The record of a successful job of task ``time``."""
         times, device, check = result.times, result.device, result.check
         assert times is not None and device is not None and check is not None
         beside = baseline.version if baseline and times.ratio else None
@@ -482,7 +482,7 @@ class GpuEngine(Engine):
         read_notices = read.notices
         if subject.version.kind == "python":
             read_notices = library_notices(read_notices, subject.version.id)
-        if subject.version.image:  # what was found of the source is the version's own text
+        if subject.version.image:  # the source that was found is the version's own text
             read_notices = tuple(each for each in read_notices if each.code != "no-source")
         notices = [*read_notices, *metric_notices(read, asked.metrics, asked.catalog_metrics)]
         if captured.raw.notice is not None:
@@ -496,7 +496,7 @@ class GpuEngine(Engine):
                 closed=self.project.closed,
             ),
             engine="ncu",
-            # The chip as ncu describes it; what it left out, the driver knows.
+            # The chip as ncu describes it; the driver supplies missing facts.
             device=read.device if read.device.name else result.device,
             captured=read.captured or now(),
             study=job.study,

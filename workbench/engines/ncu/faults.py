@@ -1,6 +1,6 @@
 """Explain why a run of ncu gave no profile. Its exit code alone does not say.
 
-ncu ends with 0 where nothing was profiled, writes a report after a crash, and prints its reasons as
+ncu ends with 0 if nothing was profiled, writes a report after a crash, and prints its reasons as
 ``==ERROR==`` lines. ``data/ncu_faults.toml`` explains these for `profile`, `capture` and `doctor
 --log`; a few words identify a text, since ncu's versions word them differently.
 """
@@ -29,15 +29,15 @@ from workbench.errors import (
 )
 from workbench.model import Record
 
-#: NVIDIA's page on ERR_NVGPUCTRPERM.
+#: NVIDIA's page about ERR_NVGPUCTRPERM.
 _PERMISSION_PAGE = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 _APPLICATION_CODE = re.compile(r"application returned an error code \((-?\d+)\)")
 
 
 def permission(without: str = "Without it verify and time work.") -> CountersDeniedError:
-    """Make the error for counters that the driver keeps to administrators.
+    """Make the error for counters that the driver reserves for administrators.
 
-    `without` says what works all the same.
+    `without` says what works nevertheless.
     """
     return CountersDeniedError(
         "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM)",
@@ -56,7 +56,7 @@ def error_lines(output: str) -> list[str]:
 
 
 class NcuFault(Record, frozen=True):
-    """An error of ncu's, its meaning and its remedy: a row of ``data/ncu_faults.toml``."""
+    """An error from ncu, its meaning and its remedy: a row of ``data/ncu_faults.toml``."""
 
     words: tuple[str, ...]
     what: str
@@ -83,7 +83,7 @@ def _table() -> _FaultTable:
 
 
 class Explained(Record, frozen=True):
-    """A line of ncu's output, and what it means; `fault` None: an error that is not known."""
+    """A line of ncu's output and its meaning; `fault` None: an unknown error."""
 
     line: str
     fault: NcuFault | None
@@ -101,7 +101,7 @@ def explain(output: str) -> list[Explained]:
         marked = line.startswith(("==ERROR==", "==WARNING==", "==PROF==", "Traceback: "))
         low = line.lower()
         fault = next((x for x in table.fault if any(word in low for word in _lower(x))), None)
-        # A program may write anything; only what is ncu's own way of failing counts unmarked.
+        # A program may write anything: without ncu's mark only texts of ncu's own failures count.
         if fault is not None and (marked or fault.kind in ("denied", "missing", "note")):
             found.setdefault(fault, Explained(line=line, fault=fault))
         elif fault is None and line.startswith("==ERROR==") and line != "==ERROR==":
@@ -110,16 +110,16 @@ def explain(output: str) -> list[Explained]:
     return sorted(found.values(), key=lambda x: order[x.fault] if x.fault else -1)
 
 
-#: Python's words on an error, whose last line says what it was; not that of who started ncu.
+#: Python's text for an error, whose last line names it; but not for the process that started ncu.
 _TRACEBACK = re.compile(
     r"^Traceback \(.*\):\n(?:[ \t].*\n)*+(?!\S*CalledProcessError)", re.MULTILINE
 )
-#: Most characters of a line that are searched.
+#: The most characters of a line that are searched.
 _LONGEST = 400
 
 
 def remedy(fault: NcuFault) -> str:
-    """Return what to do about a fault."""
+    """Return the remedy for a fault."""
     return permission().hint if fault.kind == "denied" else fault.hint
 
 
@@ -149,7 +149,7 @@ def known_fault(output: str) -> WorkbenchError | None:
 
 
 def fitting(ncu: str, capability: str, driver: str) -> list[str]:
-    """Say what is known about an ncu's support of a chip and a driver.
+    """State what is known about an ncu version's support for a chip and a driver.
 
     `ncu` is like ``2025.3.1.0``, `capability` ``9.0``, `driver` ``580.159.04``.
     """
@@ -184,8 +184,8 @@ def find_fault(
 ) -> WorkbenchError | None:
     """The error of a finished ncu run; None if its report is good.
 
-    `finished` is how ncu ended and what it printed, `result` what the worker said; None where it
-    did not come to that. `report`: whether ncu wrote a report file.
+    `finished` is ncu's end and output, `result` the worker's result; None if there is none.
+    `report`: whether ncu wrote a report file.
     """
     version = job.executable.version
     text = finished.output

@@ -1,8 +1,8 @@
-"""Keep ncu's captures: the raw report nameless and small, the profile of it neutral.
+"""Keep ncu's captures: the raw report small and without names, its profile neutral.
 
 ncu writes host name and network addresses into every report (session records of the file's frame),
-whatever folder it is run from, and the whole binary of every kernel. What is kept lies in version
-control, so it must name no machine and must be small. Paths and the command line are left.
+whatever folder it is run from, and the whole binary of every kernel. Stored reports are in version
+control, so they must be small and name no machine. Paths and the command line stay.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from workbench.ncurep.wire import rewrite
 from workbench.store.codec import pack
 from workbench.units import quantity
 
-#: Compressed bytes up to which a raw report is kept without being asked for.
+#: Compressed bytes up to which a raw report is kept by default.
 LIMIT = 100_000
 
 # Fields of the system record: host name, and one entry per network address.
 _HOST_NAME, _ADDRESS = 5, 7
 
 _DURATION = "gpu__time_duration.sum"
-#: As many names as a notice lists before it only counts.
+#: The most names that a notice lists; it counts the rest.
 _NAMED = 6
-#: Advice of `workbench.ncurep.values` to the user who compiled the kernel.
+#: Advice by `workbench.ncurep.values` for the user who compiled the kernel.
 _FOR_COMPILERS = ("no-line-info", "no-source")
 
 
@@ -70,9 +70,9 @@ def private_words(raw: bytes, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def scrub(data: bytes, path: Path) -> bytes:
-    """A report without host name and network addresses, otherwise byte for byte the same.
+    """The report without host name and network addresses, otherwise identical in every byte.
 
-    `path` is its name, for messages. Raises DataError: no whole report.
+    `path` is its name, for messages. Raises DataError: not a complete report.
     """
     container = parse(data, path)
     header_end = len(MAGIC) + SIZE.size + SIZE.unpack_from(data, len(MAGIC))[0]
@@ -98,10 +98,10 @@ def _system(system: bytes) -> bytes:
 def pack_report(
     raw: bytes, path: Path, keep: Keep, words: Sequence[str], limit: int = LIMIT
 ) -> RawReport:
-    """Take the machine's name out of a report, and compress it if it is to be kept.
+    """Take the machine's name out of a report, and compress it if it is kept.
 
     `path` is its name, for messages. `words` are those that it must not hold, from `machine_words`;
-    `limit` is most compressed bytes that ``auto`` keeps. Raises DataError: no whole report.
+    `limit` is the most compressed bytes for ``auto``. Raises DataError: not a whole report.
     """
     if keep == "never":
         return RawReport()
@@ -110,7 +110,7 @@ def pack_report(
         return RawReport(packed=pack(nameless))
     if named := private_words(nameless, words):
         return _dropped("raw-not-kept", f"it names {', '.join(named)}")
-    # The strong compression takes seconds for what a quick one already shows to be too much.
+    # Strong compression takes seconds; a quick one already shows that a report is too large.
     size = len(zstandard.ZstdCompressor(level=3).compress(nameless))
     packed = pack(nameless) if size <= 2 * limit else b""
     size = len(packed) or size
@@ -126,12 +126,12 @@ def _dropped(code: str, why: str) -> RawReport:
 
 
 def fold_repeats(profile: Profile, repeats: int, launched: int = 0) -> Profile:
-    """Make one launch for each launch of the version from several executions of it.
+    """Merge several executions of the version into one launch for each of its launches.
 
-    Of the captures of a launch the one with the median duration is kept whole, so that its
-    counters, lines and rules belong together; `Launch.spreads` says how each metric varied.
-    `repeats`: how often the version was executed in its range. `launched`: launches of one
-    execution; 0: unknown. Raises DataError: the launches do not divide evenly over the executions.
+    For each launch, the capture with the median duration is kept whole, so that its counters, lines
+    and rules belong together; `Launch.spreads` says how each metric varied. `repeats`: the number
+    of the version's executions in its range. `launched`: launches of one execution; 0: unknown.
+    Raises DataError: the launches do not divide evenly over the executions.
     """
     launches = [launch for launch in profile.launches if launch.profiled]
     if repeats <= 1:
@@ -184,8 +184,8 @@ def own_sources(
 
     A report names files as the compiler saw them, perhaps with a folder of the machine
     before the project's path. Files that are not the version's keep their base name
-    only, unless they are the toolkit's own. Where the project is `closed` they lose their
-    text: a source may call its lines whatever it likes (``#line``), and ncu reads what it says.
+    only, unless they are the toolkit's own. If the project is `closed`, they lose their text: a
+    source may name any file for its lines (``#line``), and ncu reads that file.
     """
     by_path = {source.path: source for source in sources}
     renamed: list[SourceFile] = []
@@ -206,7 +206,7 @@ def own_sources(
             renamed.append(msgspec.structs.replace(recorded, path=posixpath.basename(path)))
         else:
             renamed.append(recorded)
-    # Two recorded paths may be the same file of ours: tables then point to the first.
+    # Two recorded paths may be the same file of ours: tables then point to the first one.
     index: dict[str, int] = {}
     kept: list[SourceFile] = []
     moves: list[int] = []
@@ -235,11 +235,11 @@ def _moved(launch: Launch, moves: Sequence[int]) -> Launch:
 def metric_notices(
     profile: Profile, asked: Sequence[str], expected: Sequence[str] = ()
 ) -> tuple[Notice, ...]:
-    """Report metrics that were asked for and are missing, and those without a number.
+    """Report requested metrics that are missing, and those without a number.
 
     ncu itself ignores unknown names. `asked` are names that the user gave to ``--metrics``, perhaps
-    with ncu's prefixes (``regex:``, ``group:``), which name no single metric; `expected` those of
-    the default collection.
+    with ncu's prefixes (``regex:``, ``group:``), which name no single metric; `expected` are those
+    of the default collection.
     """
     empty = sorted(
         {name for launch in profile.launches for name, why in launch.absent.items() if why == "NaN"}
@@ -276,9 +276,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def library_notices(notices: Sequence[Notice], version: str) -> tuple[Notice, ...]:
-    """For a Python version, say once that its kernels come without source.
+    """For a Python version, report once that its kernels have no source.
 
-    They are a library's, compiled by others: advice on compiling them would lead nowhere.
+    They belong to a library, compiled by others: advice on compiling them would not help.
     """
     kept = [notice for notice in notices if notice.code not in _FOR_COMPILERS]
     if len(kept) < len(notices):
