@@ -1,4 +1,4 @@
-"""The gates of what is recorded, for whoever has a session."""
+"""A session's methods for the gates of records."""
 
 from __future__ import annotations
 

@@ -494,7 +494,7 @@ def report_symbols(data: bytes, path: Path) -> list[str]:
 def _nothing(said: str, code: int) -> KernelDetail:
     error: WorkbenchError | None = known_fault(said)
     if not error_lines(said) and (error is not None or not code):
-        # The report holds no kernel.
+        # ncu only reports that it profiled no kernel.
         error = MissingError(
             "under ncu the program launched none of the kernels that were picked",
             "Its launches may depend on timing, or on a range (--nvtx) that is never entered; "

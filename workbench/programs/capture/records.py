@@ -158,7 +158,7 @@ class Work(Record, frozen=True):
 
     @property
     def on_gpu(self) -> bool:
-        """True if it is the GPU's alone: not a copy to, from or within the host or another GPU."""
+        """True if one GPU alone does it: not a copy to, from or within the host or another GPU."""
         return self.kind != "copy" or self.symbol == "[copy DtoD]"
 
 
