@@ -63,7 +63,7 @@ class _Surveyed(PagedLaunches):
         return self._shelf.detail(self.capture)
 
     def page_of(self, places: tuple[int, ...]) -> str:
-        """The page of the longest profiled launch of some works, from the site's root; or ""."""
+        """The page of some works' longest profiled launch, relative to the site's root; or ""."""
         own = launches_of(self.capture, self.detail, places)
         speaker = main_launch(own) if own is not None else None
         return f"{self.folder}/{launch_page(speaker.index)}" if speaker is not None else ""

@@ -77,7 +77,7 @@ class RunState:
         self.notices.setdefault(key, message)
 
     def refused(self, kernel: str, sizes: Sequence[int], why: str = "") -> None:
-        """A launch that no device would take: its grid, block and bytes of shared memory."""
+        """Note a launch that a device would refuse: its grid, block and bytes of shared memory."""
         self.launches.failed += 1
         grid, block = (" × ".join(map(str, sizes[at : at + 3])) for at in (0, 3))
         what = (

@@ -171,7 +171,7 @@ def _chip(name: str) -> ShownChip:
 
 
 def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
-    """nvcc flags for a source: the necessary ones, and the user's."""
+    """Flags of nvcc for a source: the necessary ones, and the user's."""
     defaults = [] if any(flag.startswith("-O") for flag in own) else ["-O3"]
     if not any(flag.startswith(("-std", "--std")) for flag in own):
         defaults.append("-std=c++17")
