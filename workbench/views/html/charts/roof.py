@@ -25,7 +25,7 @@ from workbench.views.html.charts.figure import (
 # each label is tried on the four sides of its point, in pixels of a plot of an assumed size, and
 # left out if none is free; hovering and the table name every point.
 
-#: Half of a point's mark, its distance to a label, and a label's height and letters, in pixels.
+#: In pixels: half of a point's mark, its distance to a label, a label's height, a letter's width.
 _MARK, _GAP, _LINE, _LETTER = 6.0, 2.0, 14.0, 6.6
 
 #: Plotly's names for the sides, in the order in which they are tried.

@@ -130,7 +130,7 @@ def _bars(places: list[str], every: list[Fall], bases: list[float], lengths: lis
 
 
 def _shared(size: int, place: Json) -> Json:
-    """The common properties of all numbers and joints, written once: a step has dozens of each."""
+    """The common properties of all numbers and connectors, written once: a step has dozens."""
     return {
         "layout": {
             "annotationdefaults": {
