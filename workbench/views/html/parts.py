@@ -295,7 +295,7 @@ class PanelView(Record, frozen=True):
         return statement_at(self.profile, key)
 
     def became(self, way: Way) -> Iterator[tuple[Link, Badge]]:
-        """A bound is not a promise: what was followed and made the step faster was right."""
+        """The outcome of a suggestion in later versions: any gain counts, as it is only a bound."""
         for link, scores in self.scored:
             for score in scores:
                 if score.rule != way.kind or score.title != way.words:

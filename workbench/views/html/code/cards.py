@@ -58,7 +58,7 @@ class Links:
         self._anchor = anchor
 
     def of(self, passage: Passage) -> list[View]:
-        """Groups of numbers: of a hunk's own lines and its symbols, or of launches and the rest."""
+        """Groups of numbers, for a hunk's lines and symbols, or for launches and the rest."""
         ties = passage.ties
         return [View(title=t.title, link=t.link, rows=list(self._rows(t))) for t in ties]
 

@@ -195,7 +195,7 @@ def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> Report
 
 
 def is_readable(raw: dict[str, object]) -> bool:
-    """True if a ladder's summary has today's form; an earlier workbench may have used another."""
+    """True if a ladder's summary has the current form; an earlier release may have used another."""
     try:
         msgspec.convert(raw, LadderSummary)
     except msgspec.ValidationError:
