@@ -1,12 +1,12 @@
 """A folder of generated pages: its contents, outdated pages, and files of others.
 
-Every page has a content key over all that it is made of. The keys of the pages on
-disk are kept in a manifest, so an unchanged page is not rendered again, and a page
-whose input is gone is removed. A study has a key over all that its pages may be made of, so
-nothing of an unchanged study is opened. A folder that holds other people's files is refused.
+Every page has a content key over all of its inputs. The keys of the pages on disk are kept in a
+manifest, so an unchanged page is not rendered again, and a page whose input is gone is removed. A
+study has a key over all possible inputs of its pages, so an unchanged study's files are not opened.
+A folder that holds other people's files is refused.
 
-The manifest is read under the lock, and names a page before the page is written: a run that
-is killed leaves no page that the next one does not know, and that one goes on where it ended.
+The manifest is read under the lock, and names a page before the page is written: after a killed
+run, the next one knows all pages and continues.
 """
 
 from __future__ import annotations

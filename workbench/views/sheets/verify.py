@@ -93,7 +93,7 @@ def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
 
 
 def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
-    """That a version's own results are what its study takes for right, and what it left alone."""
+    """Notes if a version's results are the study's reference, and on elements it left unwritten."""
     first = next((row for row in rows if row.against), None)
     if first is None:
         return []

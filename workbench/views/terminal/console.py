@@ -109,12 +109,12 @@ _plain = partial(Console, markup=False, highlight=False, emoji=False, force_jupy
 
 
 def print_view(view: RenderableType, *, whole: bool = False) -> None:
-    """Print on standard output, in the terminal's width (80 where there is none).
+    """Print on standard output, in the terminal's width (80 without a terminal).
 
-    `whole`: in all of the width, not in `MOST` columns: a table has its own.
+    `whole` uses the full width instead of `MOST` columns, for tables.
 
-    The text is made first and written in one go: rich would turn a reader that has
-    left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a traceback.
+    The text is made first and written at once: rich would turn a reader that has ended (``| head``)
+    into exit code 1, and a terminal that cannot show a ``→`` into a traceback.
     """
     console = _plain(width=None if whole else width())
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -165,7 +165,7 @@ def _paper(width: int) -> Console:
 
 
 class Drawn:
-    """A view whose rows are counted before it is printed: in that width it is drawn only once."""
+    """A view whose rows are counted before printing; at this width it is rendered only once."""
 
     def __init__(self, view: RenderableType, width: int) -> None:
         self._view, self._width = view, width
