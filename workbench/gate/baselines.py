@@ -127,7 +127,7 @@ class Baselines:
     def keep(self, timing: Timing, run: BaselineRun, most: int, *, anew: bool = False) -> None:
         """Add a run, or replace the one of its name, and drop the oldest beyond `most`.
 
-        `anew` drops all others: a new level is accepted.
+        `anew` drops all others, to accept a new level.
 
         Raises:
             MissingError: no space, no permission, another writer; the file is unchanged.

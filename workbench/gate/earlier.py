@@ -43,7 +43,7 @@ class Before(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """A version, and its earlier state: None where there was none; `same`: it is unchanged."""
+    """A version, and its earlier state (None without one); `same`: it is unchanged."""
 
     version: Version
     old: Version | None

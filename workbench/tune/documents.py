@@ -62,13 +62,13 @@ class TuneCliff(Document, Cliff, frozen=True):
 
 
 class TuneWrongChoice(Document, WrongChoice, frozen=True):
-    """The time of a problem's winner on each problem; null where it was not timed."""
+    """The time of a problem's winner on each problem; null if it was not timed."""
 
 
 class TunedVersion(Document, frozen=True):
     """A version's tuning: all of its trials, and the best of each problem.
 
-    `steps` are from the runner-up to the winner, where both were profiled.
+    `steps` go from the runner-up to the winner, if both were profiled.
     """
 
     version: str

@@ -110,7 +110,7 @@ class Cliff(Record, frozen=True):
 class WrongChoice(Record, frozen=True):
     """The cost of one problem's winner on others: its time over the best one's there.
 
-    A cost is None where that choice was not timed.
+    A cost is None if that choice was not timed.
     """
 
     problem: str
@@ -451,7 +451,7 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 
 
 def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
-    """Fewer warps in as many blocks, where the grid fills no wave."""
+    """Fewer warps in at least as many blocks, if the grid fills no wave."""
     sides = [(each.facts["waves"], each) for each in (fast, slow)]
     before, after = (share * (each.occupancy or 0.0) for share, each in sides)
     blocks, as_many = (share * _fitting(each.facts) for share, each in sides)

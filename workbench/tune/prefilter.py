@@ -181,10 +181,10 @@ class Sieve:
         return None
 
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
-        """The trial with its estimate, where the emulator can count it.
+        """The trial with its estimate, if the emulator can count it.
 
-        Where that takes long, choices are counted on a smaller problem instead, and the estimate
-        is scaled by the work.
+        If that takes long, choices are counted on a smaller problem instead, and the estimate is
+        scaled by the work.
         """
         study, problem = self._runner.study, subject.problem
         loss = self._loss(subject)
@@ -251,7 +251,7 @@ class Sieve:
         return replace(trial, estimate=estimate or None, facts=facts)
 
     def _sibling(self, version: Version) -> Problem | None:
-        """A smaller problem that is large enough to tell choices apart; None: there is none."""
+        """A smaller problem that is large enough to distinguish choices; None: no such problem."""
         study, problem = self._runner.study, self._space.problem
         for each in sorted(study.problems.values(), key=study.flops):
             if study.flops(problem) / _SMALLEST <= study.flops(each) < study.flops(problem) / 2:
@@ -270,7 +270,7 @@ def _units(launch: Launch) -> dict[str, float]:
 def _counts(
     launch: Launch, units: Mapping[str, float], work: float, clock: float
 ) -> dict[str, float]:
-    """Counters of a launch that tell choices apart, scaled by `work`."""
+    """Counters of a launch that distinguish choices, scaled by `work`."""
     found = {name: read(launch, name) for name in _COUNTERS}
     return {
         name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)

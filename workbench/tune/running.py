@@ -1,7 +1,7 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference where they may be the best. Those then race in turns, with the
+and compared with the reference if they may be the best. Those then race in turns, with the
 stopping rule of `workbench time`. Each trial is kept as it ends.
 """
 
@@ -207,7 +207,7 @@ class Tuner:
     # --- one problem -----------------------------------------------------------------------
 
     def _tuned(self, space: Space, whole: bool, budget_s: float) -> Reason:
-        """Tune on one problem, within so many seconds."""
+        """Tune on one problem, within a time in seconds."""
         begin = time.monotonic()
         until = begin + budget_s
         counting = begin + (_COUNTING if self._timing else 1.0) * budget_s

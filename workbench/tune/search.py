@@ -36,7 +36,7 @@ class Everything:
         return list(itertools.islice(self._left, most))
 
     def tell(self, values: Values, seconds: float | None) -> None:
-        """Report the time of a choice: what comes next does not depend on it."""
+        """Ignore the time of a choice: the order does not depend on it."""
 
 
 class Sampled:
@@ -75,7 +75,7 @@ class Sampled:
         }
 
     def ask(self, most: int) -> list[Values]:
-        """The next ones, each once, at most so many; none: there are no more."""
+        """The next choices, each once, at most `most`; empty: there are no more."""
         optuna = _optuna()
         for values in self._beside()[:most]:
             self._study.enqueue_trial(self._places(values), skip_if_exists=True)

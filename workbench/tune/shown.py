@@ -176,7 +176,7 @@ def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[st
     )
 
 
-# --- besides the winner ---
+# --- tables below the winner's ---
 
 
 def percent(share: float | None) -> str:

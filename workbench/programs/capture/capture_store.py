@@ -1,7 +1,7 @@
 """Store captures in ``.workbench/captures/NAME/`` of a project, a repository or a folder.
 
 A capture is two files, replaced together: ``capture.json.zst``, and ``detail.ncu.json.zst``
-where kernels were profiled. A name is chosen by the user, or is that of a Git revision.
+if kernels were profiled. A name is chosen by the user, or is that of a Git revision.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[tuple[
 
 
 def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, ...]:
-    """Up to `most` numbers of invocations that stand for the durations of every class.
+    """Up to `most` numbers of invocations that represent the durations of every class.
 
     Each class has at least one of them, even if that takes more numbers than `most`.
 

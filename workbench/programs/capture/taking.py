@@ -163,9 +163,9 @@ class Order(Record, frozen=True):
 
 
 class Taken(Record, frozen=True):
-    """A capture that was kept: where, and whether another one of its name was there before.
+    """A kept capture: its place, and whether it replaced another one of its name.
 
-    `broken` says why the detailed run failed where the program alone did not.
+    `broken` says why the detailed run failed although the program alone did not.
     """
 
     capture: ProgramCapture

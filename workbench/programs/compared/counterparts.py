@@ -125,7 +125,7 @@ _FEWER, _AS_OFTEN = 0.9, 1.5
 
 
 def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
-    """A sentence on a kernel that one side alone launches in many configurations; "" for none.
+    """A sentence on a kernel that only one side launches in many configurations; "" for none.
 
     A tuner does so, before it calls the best of them. A sum over a tuner's launches cannot be
     compared with a sum over calls, even if each is right by itself. A sweep over sizes on both
@@ -207,7 +207,7 @@ def _by_name(sides: _Sides, before: list[int], after: list[int]) -> None:
     """Match functions of one name: parameters or template arguments changed.
 
     Among several, those that differ only in number types and sizes match, then those with the same
-    configuration and as many launches; a single remaining one on each side also match.
+    configuration and as many launches; single remaining ones on both sides match, too.
     """
     for key in (_typeless, _configuration):
         for old in list(before):
@@ -634,7 +634,7 @@ def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
 def weigh_alike(
     sides: tuple[Looked, Looked],
 ) -> tuple[tuple[tuple[Launch, ...], ...], str]:
-    """The launches of both sides as often as the programs have them, and the part that it is.
+    """The launches of both sides as often as in the programs, and their part of a run.
 
     It is the smallest part of a run that has whole launches of each: ``1/31 of all launches``.
     """

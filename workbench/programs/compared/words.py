@@ -425,7 +425,7 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" where all stayed.
+    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" if all stayed.
 
     Also "" if a tuner ran: its additional launches are not the program's calls.
     """
@@ -533,7 +533,7 @@ _OTHER_TILE = 1.5
 
 
 def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
-    """A sentence if as many launches of a kernel have fewer or more blocks; else "".
+    """A sentence if equally many launches of a kernel have fewer or more blocks; else "".
 
     It is unknown whether a launch does the same work; the sentence states that assumption.
     """

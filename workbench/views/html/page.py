@@ -176,7 +176,7 @@ def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
     """The content of a code script: a launch's id prefix on the page -> its columns."""
     data = msgspec.json.encode(launches)
     # Only strings hold `<`; as an escape it can neither end a script nor start a comment
-    # where a page is packed into one file.
+    # when a page is packed into one file.
     return _CODE + data.replace(b"<", b"\\u003c") + b";\n"
 
 

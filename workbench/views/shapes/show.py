@@ -13,7 +13,7 @@ from workbench.views.shapes import Document
 
 
 class ReadingValue(Document, frozen=True):
-    """A counter's value; `ncu` is the metric or formula that it came from."""
+    """A counter's value; `ncu` is the metric or formula that gave it."""
 
     value: Number
     unit: str

@@ -38,7 +38,7 @@ class TimeRatio(Document, TimeChange, frozen=True):
 
 
 class CounterMove(Document, frozen=True):
-    """One counter of the catalog on both sides; null where it is missing."""
+    """One counter of the catalog on both sides; null if it is missing."""
 
     id: str
     ncu: str

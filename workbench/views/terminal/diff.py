@@ -409,7 +409,7 @@ def _what(tie: Tie) -> str:
 
 
 def _link(title: str, tie: Tie, counters: int) -> Text:
-    """A link in a line or two; `counters` are named of it, one at least where it has no time."""
+    """A link in one or two lines; up to `counters` of its counters, at least one without a time."""
     kept = 1 + counters if tie.time is not None else 1
     text = Text(_("{title}: ").format(title=title))
     text.append_text(Text(_(", ")).join(map(_phrase, tie.rows[:kept])))

@@ -128,7 +128,7 @@ def _notes(found: StudyList, width: int | None) -> list[Text]:
 
 
 def _telling(rungs: list[Rung], lines: int) -> list[Rung]:
-    """All in so many lines, or but for one: the first, the fastest and the baseline, the last."""
+    """All, if they fit; else one fewer: the fastest, the baseline, the first, the last ones."""
     if len(rungs) <= lines:
         return rungs
     own = [rung for rung in rungs if not rung.is_baseline]

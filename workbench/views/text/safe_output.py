@@ -38,7 +38,7 @@ _GUTTER = "\n  | "
 
 
 def visible(text: str) -> str:
-    """`text` as one line: controls as ``·``, what hides or reorders as ``⟨U+202E⟩``; tabs stay."""
+    """`text` as one line: controls as ``·``, invisible characters as ``⟨U+202E⟩``; tabs stay."""
     return (
         text
         if text.isprintable()

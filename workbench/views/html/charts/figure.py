@@ -51,7 +51,7 @@ class Figure(Record, frozen=True):
 
 
 class Plot(Record, frozen=True):
-    """A figure, and the table behind it."""
+    """A figure, and the table with its numbers."""
 
     figure: Figure
     head: tuple[str, ...]

@@ -271,7 +271,7 @@ class _Question(Record, frozen=True):
 def what_if(launch: Launch, chip: Chip | None, prefix: str) -> View | None:
     """The curves of a launch, and one table of their corners.
 
-    None where the chip or the launch's resources are unknown.
+    None if the chip or the launch's resources are unknown.
 
     They assume the chip's largest shared-memory part, because the driver would choose another part
     for another need.

@@ -94,7 +94,7 @@ def waterfall(
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
         template=_shared(12, {"x": 1, "xanchor": "left", "xshift": 6}),
         annotations=_values(places, every),
-        # Thin lines from where one bar ends to where the next one starts.
+        # Thin lines from the end of one bar to the start of the next one.
         shapes=[{"x0": x, "x1": x, "y0": y, "y1": y + 1} for y, x in enumerate(ends)],
         margin={"l": 8, "r": 16 + 7 * max(len(fall.text) for fall in every), "t": 8, "b": 36},
         bargap=0.34,
@@ -244,7 +244,7 @@ def _stall_title(stall: StallDelta) -> str:
 def time_waterfall(split: TimeSplit, old: str, new: str) -> View:
     """The change of time by part and warp state, with the sampling error of each step.
 
-    A figure, and the table behind it; `old` and `new` are the names of the sides.
+    A figure and its table; `old` and `new` are the names of the sides.
     """
     figure = waterfall(
         "time-waterfall",

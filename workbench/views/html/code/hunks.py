@@ -1,4 +1,4 @@
-"""View models of a diff's code: hunk cards, and the whole of both sources behind them.
+"""View models of a diff's code: hunk cards, and both complete sources.
 
 A card shows the changed lines, a few lines around them, and the unchanged lines that the hunk is
 linked to. Every line has one address on the page: on the card whose hunk changed it, else where it
@@ -112,7 +112,7 @@ _TOO_MANY = 450
 _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "default"}
 
 
-#: Indices of a file on both sides, None where a side lacks it.
+#: Indices of a file on both sides, None if a side lacks it.
 FilePair = tuple[int | None, int | None]
 
 
