@@ -23,7 +23,7 @@ def profile_of(place: Workspace, text: str) -> Profile:
 
 
 def table(place: Workspace, text: str, everything: bool) -> Sheet:
-    """Show a whole program, ``@NAME``, as a table."""
+    """A whole program, ``@NAME``, as a table."""
     from workbench.programs.shown.sheets import program_sheet
 
     found = open_capture(find_shelf(place.start), text)
@@ -31,7 +31,7 @@ def table(place: Workspace, text: str, everything: bool) -> Sheet:
 
 
 def large(path: Path) -> Sheet:
-    """Show a large report as the table of a program."""
+    """A large report as the table of a program."""
     from workbench.programs.shown.sheets import report_sheet
 
     return report_sheet(program_of_report(path))

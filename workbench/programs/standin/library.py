@@ -75,7 +75,7 @@ def _build(headers: Headers, compiler: str, folder: Path) -> None:
     with private_folder() as holder, ThreadPoolExecutor(2) as pool:
         place = Path(holder)
         (place / "generated.h").write_text(functions.tables(headers))
-        (place / "empty.cpp").write_text("")  # stands for the driver when the runtime is linked
+        (place / "empty.cpp").write_text("")  # an empty driver, for linking the runtime
         named = ("-Wl,-soname,libcuda.so.1",)
         (place / "libcuda.so").write_bytes(built(compiler, place / "empty.cpp", named, failed))
         parts = {
