@@ -360,7 +360,7 @@ class _MadeStudy:
         return said.format(kernel=self.launch.kernel, report=self.report)
 
     def _kernel(self) -> str:
-        """As a launch names it: an instance of a template with its arguments."""
+        """The kernel's name in a launch: an instance of a template with its arguments."""
         signature = self.launch.signature
         return written(signature) if self.source and "(" in signature else self.launch.kernel
 
@@ -390,5 +390,5 @@ class _MadeStudy:
 
 
 def _quoted(value: str | list[str]) -> str:
-    """As TOML and Python write it."""
+    """The text as a string of TOML and Python."""
     return json.dumps(value, ensure_ascii=False)

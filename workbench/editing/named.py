@@ -245,7 +245,7 @@ class NamedFile:
         return named == str(self._path) or _here(named, folders) == self._path
 
     def _changed(self, source: SourceFile) -> str | None:
-        """The compiled text of another file of the kernel, if that file has changed since."""
+        """The current text of another file of the kernel, if it has changed since the build."""
         if (path := _here(source.path, self._above)) is None:
             return None
         try:

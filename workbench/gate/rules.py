@@ -1,6 +1,6 @@
 """Gates for continuous integration: expectations, regressions, thresholds.
 
-Every check gives one `Gate` for each thing it examined, also for passed ones, so that a report can
+Every check gives one `Gate` for each thing it examined, passed ones included, so that a report can
 list the checks. The whole fails if one gate fails (exit code 1). It is inconclusive if none fails
 but one could not be judged (exit code 6): a time that is too noisy, a counter that is missing, or
 one that depends on how warps meet (`noise.Chance`).

@@ -10,7 +10,7 @@ degrees of freedom, TSS the sum of squares around the mean, e the residual varia
 
     share = (SS - f e) / (TSS + e)                (omega squared, W. Hays, 1963)
 
-Where every combination was timed, nothing is left but noise, and e is that of the intervals. Else e
+If every combination was timed, only noise is left, and e is that of the intervals. Else e
 is the residual variance of the larger model, and a share is reported if fewer than one in a hundred
 permutations of the residuals give as much (D. Freedman, D. Lane, 1983). Effects that the
 timed choices cannot tell apart are not reported.
@@ -18,8 +18,8 @@ timed choices cannot tell apart are not reported.
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
 beyond both intervals, and whose cause is known: a fact that the compiler or the emulator reports
 for both choices, if it moved far enough to explain half of the difference. The time is taken as
-proportional to it. For a unit of an SM only the time in which the slower choice waits for it is
-(Amdahl's law), which is all of the time if the unit is `FULL`. Occupancy hides latency, so it is a
+proportional to it. For a unit of an SM, only the time in which the slower choice waits for it is
+(Amdahl's law); this is all of the time if the unit is `FULL`. Occupancy hides latency, so it is a
 reason only if the counters show no other one.
 """
 

@@ -44,8 +44,8 @@ class Sampled:
 
     A sorted list of numbers is an axis, on which near values inform each other; any other list is a
     set of words. It models the logarithm of the time. Before its samples it proposes
-    `first`, then the choices that differ from the best in one value: samples come near to a best
-    choice, and seldom to it. Raises MissingError: Optuna is not installed.
+    `first`, then the choices that differ from the best in one value: samples come near a best
+    choice, but seldom hit it. Raises MissingError: Optuna is not installed.
     """
 
     name = "optuna-tpe"

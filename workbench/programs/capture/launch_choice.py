@@ -14,8 +14,8 @@ of all launches as closely as possible: with k numbers, the k-medians of the dur
 weighted by its time (a greedy choice is within a constant factor of the best one: Nemhauser,
 Wolsey, Fisher, Mathematical Programming 14, 1978).
 
-A kernel that waits for other processes (`capture.ranks`) is never picked: ncu runs a launch alone,
-again and again. Only one rank is profiled, the one that works longest: with two, ncu would stop one
+A kernel that waits for other processes (`capture.ranks`) is never picked: ncu runs a launch alone
+and repeatedly. Only one rank is profiled, the one that works longest: with two, ncu would stop one
 of them before a launch while the other waits for it in a collective, and neither would go on.
 """
 

@@ -19,7 +19,7 @@ WorkKind = Literal["kernel", "copy", "fill"]
 
 
 class Range(Record, frozen=True):
-    """One range. `pushed` ones nest in their thread; others were started and are ended."""
+    """One range. `pushed` ones nest in their thread; others are started and ended."""
 
     name: str
     domain: str = ""
@@ -125,7 +125,7 @@ class Work(Record, frozen=True):
     `launches` and `total_ns` have one value per run. `quantiles_ns` are evenly spaced order
     statistics of all durations, the shortest and the longest included. `shapes` are the
     configurations that take most time, of `shape_count` (0: a record from before these were
-    counted). `before` and `after` say which work (its place in `Survey.works`) is launched most
+    counted). `before` and `after` are the works (indices in `Survey.works`) that are launched most
     often just before and just after it on its stream; -1: none. `bytes` is the amount that copies
     and fills moved in all runs. `counted` is present if the emulator ran it (once); then `total_ns`
     and `quantiles_ns` are empty.
@@ -196,7 +196,7 @@ class Rank(Record, frozen=True):
 
 
 class SteadyWork(Record, frozen=True):
-    """A work (its `place` in the survey) inside of iterations: one value for each that is kept.
+    """A work (`place` is its index in the survey) in iterations: one value per kept iteration.
 
     `shapes` are its configurations over those, as in `Work`.
     """

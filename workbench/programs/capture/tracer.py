@@ -1,4 +1,4 @@
-"""The libraries that look into a program, built on first use with the toolkit's own headers.
+"""The libraries that observe a program, built on first use with the toolkit's own headers.
 
 One traces it, one keeps a launch of it. They are kept in the user's cache, under the hash of their
 text, of the toolkit's version and of the machine they are for. The driver loads one into every

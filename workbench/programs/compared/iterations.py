@@ -131,7 +131,7 @@ _NAMED, _ROUNDED = 2, 1.02
 
 
 class Autotuning(Record, frozen=True):
-    """Kernels that were tried before the iterations, in many configurations, each again and again.
+    """Kernels that were tried before the iterations, in many configurations, each repeatedly.
 
     An iteration launches one of these or none. `tried` and `between` are indices in the survey,
     `between` of works that a tuner launches between two trials (to clear the cache, for example).

@@ -47,7 +47,7 @@ class Change(Record, frozen=True):
 
 
 class ClassChange(Change, frozen=True):
-    """Launches of one configuration on both sides; None: that side has none of it."""
+    """Launches of one configuration on both sides; None on a side without it."""
 
     old: LaunchClass | None
     new: LaunchClass | None

@@ -329,7 +329,7 @@ def integers_of(
 def _number(dtype: str, values: Sequence[bytes], name: str, sizes: ProblemSizes) -> str:
     """A number passed by value, with the type in the signature, or as plain bits.
 
-    It may differ between recordings; a floating-point number then is written as bits.
+    It may differ between recordings; a floating-point number is then written as bits.
     """
     size, letter, cast = _NUMBERS.get(dtype, (0, "", ""))
     same = len(set(values)) == 1

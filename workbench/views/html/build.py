@@ -132,7 +132,7 @@ class ProgramPages(Protocol):
 
 
 def program_pages() -> ProgramPages:
-    """The module that makes them. Captures can only be requested if the feature is installed."""
+    """The module for captures' pages; captures are only requested if its feature is installed."""
     feature = next(each for each in FEATURES if each.programs)
     return cast(ProgramPages, feature.load(feature.programs))
 

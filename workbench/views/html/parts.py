@@ -27,7 +27,7 @@ def hue(state: str) -> str:
 
 
 _CODE = re.compile(r"`([^`]*)`")
-#: A no-break space: between a number and its unit, and around an arrow.
+#: Matches blanks without a line break: between a number and its unit, and around an arrow.
 _TIED = re.compile(r"(?<=\d) (?=[^\W\d]|→)|(?<=→) ")
 
 

@@ -61,7 +61,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
     groups.clear()
     try:
         with ProcessPoolExecutor(processes, context, _begin, (current(),)) as pool:
-            # The largest first, so that no process starts one at the end.
+            # The largest first, so that no process starts a large one at the end.
             shares = _shares(len(_plan), processes)
             shares.sort(key=lambda share: sum(len(_plan[n]) for n in share), reverse=True)
             waiting = [pool.submit(_write_planned, out, share) for share in shares]

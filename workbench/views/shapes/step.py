@@ -162,7 +162,7 @@ class StallTime(Document, frozen=True):
 
 
 class PathLine(Document, CodeLine, frozen=True):
-    """A line on either side; null: not there, 0: not known."""
+    """A line on either side; null: absent, 0: unknown."""
 
 
 class BlamePath(Document, WaitPath, frozen=True):

@@ -34,7 +34,7 @@ def verify_sheet(
     `findings` are (version, finding) from compute-sanitizer, `sanitized` the tools that ran.
     `texts` are the versions' sources by path, for the lines of findings.
     """
-    # The command's final error is the message of a single check.
+    # The message of a single check is already the command's error.
     notes = _once(rows) if len(rows) > 1 else []
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))

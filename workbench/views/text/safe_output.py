@@ -1,4 +1,4 @@
-"""The only output of text to people: it cannot control the terminal, hide or imitate text.
+"""The only output of text to people: a text cannot control the terminal or imitate ours.
 
 A name may come from another person: of a kernel, of a file, on the command line. All text for a
 terminal, a log or a page passes `visible` (one line) or `block` (a text with intended lines); only

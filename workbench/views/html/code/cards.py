@@ -46,7 +46,7 @@ def line_link(line: LineShare, anchor: Anchor) -> Link | None:
     return Link(text=line_words(side, number), href=href) if href else None
 
 
-#: The path of one part: from the line that waited to the line that it waited for.
+#: The most paths of one part, from the line that waited to the line that it waited for.
 _PATHS = 2
 
 
