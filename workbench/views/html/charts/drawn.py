@@ -413,7 +413,7 @@ def _rows(
 
 
 def _area(lane: Lane, share: float) -> View:
-    """A side's series: an SVG path with `points` points, and its part of the longer run."""
+    """A side's series: an SVG path of at most `_POINTS` points, its part of the longer run."""
     merged = math.ceil(len(lane.values) / _POINTS)
     parts = [lane.values[n : n + merged] for n in range(0, len(lane.values), merged)]
     known = [[value for value in part if value is not None] for part in parts]
