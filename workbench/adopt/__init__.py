@@ -1,5 +1,5 @@
 """A report captured elsewhere becomes a version's profile, or a study: `import`.
 
-A report file or a captured kernel comes in; a stored profile goes out, and a study where it needs
-one.
+The input is a report file or a captured kernel. The output is a stored profile, and a study if one
+is needed.
 """

@@ -1,4 +1,4 @@
-"""A report captured elsewhere, kept as a version's profile; or as a study that is made of it."""
+"""A report captured elsewhere, kept as a version's profile or made into a study."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from workbench.study.scaffold import (
 )
 from workbench.study.sources import include_directives, kernel_names
 
-#: A header in or below the folder of who includes it, whose name no study's file has.
+#: A header in or below the including file's folder whose name no file of a study has.
 _OWN_HEADER = re.compile(r"(?:[\w-]+/)*[\w-][\w.-]*\.(?:h|hh|hpp|cuh|inl|inc)")
 _CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
@@ -69,9 +69,9 @@ class Import(Record, frozen=True):
 
 
 class KeptReport(Record, frozen=True):
-    """A profile that was kept, and its path; of a new study also the files that were written.
+    """A profile that was kept, and its path; for a new study, also the files that were written.
 
-    `unknown` lists facts that the report lacks, `more` the choice among several launches.
+    `unknown` lists facts that the report lacks; `more` is a remark on other launches.
     """
 
     profile: Profile
@@ -89,7 +89,7 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptR
 
     Raises:
         UsageError: no such version, problem or kernel; or there is a profile already.
-        DataError: a damaged report, or one of launches that were never measured.
+        DataError: a damaged report, or one whose launches were never measured.
     """
     if wish.version is None:
         return _keep_as_study(place, wish)
@@ -133,7 +133,7 @@ def _keep(
 ) -> KeptReport:
     (study, version, problem), project = kept_as, place.project
     profile = _adopted(profile, project, study, version, problem)
-    if not sourced:  # the version says itself that it is not written yet: it is not stale
+    if not sourced:  # the version says that it is not written yet: it is not stale
         kept = (each for each in profile.notices if each.code != "source-differs")
         profile = replace(profile, source_hash="", notices=tuple(kept))
     if wish.device:
@@ -147,7 +147,7 @@ def _keep(
             f"{profile.device.slug}: {shown}",
             "Replace it with --force, or keep this one apart: v3:PROBLEM@DEVICE.",
         )
-    # Of a capture the profile alone was kept.
+    # A capture keeps only the profile.
     path = split_target(wish.report)[0]
     raw = None if is_capture(wish.report) else scrub(read_raw(path), path)
     place.store.save(profile, raw=raw)
@@ -165,7 +165,7 @@ def _adopted(
         parameters=study.parameters(problem),
         sources=local_sources(project, version),
         source_hash=source_hash(project, version),
-        # A baseline's launches are the library's affair: there is nothing to compare with.
+        # The library decides a baseline's launches: there is nothing to compare them with.
         expected=resolve_launches(study, version, problem) if version.launches else (),
     )
 
@@ -178,7 +178,7 @@ def _shown(path: Path, root: Path) -> str:
 
 
 def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
-    """Make a study of the one kernel that is meant, and keep what the report says of it."""
+    """Make a study of the one kernel that is meant, and keep the report's profile of it."""
     profile, more = _one_launch(_measured(place, wish), wish.report)
     (launch,) = profile.launches
     name, problem = wish.study or study_name(launch.kernel), wish.problem or PROBLEM
@@ -209,7 +209,7 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
 
 
 def _unfinished(project: Project, folder: Path, texts: Mapping[str, str]) -> bool:
-    """True if an import that was killed wrote the study, and no profile of it."""
+    """True if an import that was killed wrote the study, but no profile of it."""
     files = {folder / file: text.encode() for file, text in texts.items()}
     same = all(path.is_file() and path.read_bytes() == data for path, data in files.items())
     return same and not any(project.profiles.glob(f"*/{folder.name}/*/*.json.zst"))
@@ -228,7 +228,7 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     """The launch that becomes a version, and a remark on other launches of its kernel.
 
-    Raises UsageError: there are several kernels; the hint names them.
+    Raises UsageError: there are several kernels (the hint names them).
     """
     launches = [launch for launch in profile.launches if launch.profiled]
     kernels = list(dict.fromkeys(launch.kernel for launch in launches))
@@ -255,7 +255,7 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
 class _MadeStudy:
     """The files of a study that a report's launch becomes.
 
-    Nothing in them is guessed: no report holds contents and sizes of the arguments. Code that
+    Nothing in them is guessed: a report does not hold the arguments' contents and sizes. Code that
     needs them raises an error that says so; commands that only read work.
     """
 
@@ -288,13 +288,13 @@ class _MadeStudy:
         )
 
     def _source(self) -> SourceFile | None:
-        """The file that the kernel is defined in, of those whose text the report holds."""
+        """The file that defines the kernel, among those whose text the report holds."""
         name = own_name(self.launch.kernel)
         written = (each for each in self.profile.sources if not each.path.endswith(".py"))
         return next((each for each in written if name in kernel_names(each.text or "")), None)
 
     def _headers(self) -> dict[str, str]:
-        """Headers of the source's own folder that it includes, as far as the report has them."""
+        """Headers in the source's folder that it includes, if the report has them."""
         source, found = self.source, dict[str, str]()
         if source is None:
             return found
@@ -360,7 +360,7 @@ class _MadeStudy:
         return said.format(kernel=self.launch.kernel, report=self.report)
 
     def _kernel(self) -> str:
-        """As a launch names it: an instance of a template with its arguments."""
+        """The kernel's name in a launch: an instance of a template with its arguments."""
         signature = self.launch.signature
         return written(signature) if self.source and "(" in signature else self.launch.kernel
 
@@ -390,5 +390,5 @@ class _MadeStudy:
 
 
 def _quoted(value: str | list[str]) -> str:
-    """As TOML and Python write it."""
+    """The text as a string of TOML and Python."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One command a file: its options, one call, its output. Wiring only.
+"""One command per file: its options, one call, its output. Wiring only.
 
-Reads the words of a command line; gives an exit code and the output of the views.
+Reads the words of a command line; returns an exit code and prints the views' output.
 """

@@ -1,4 +1,4 @@
-"""``workbench diff``: what moved between two versions (or report files)."""
+"""``workbench diff``: the changes between two versions (or report files)."""
 
 from __future__ import annotations
 

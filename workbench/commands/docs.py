@@ -1,4 +1,4 @@
-"""``workbench docs``: the documentation, as it came with the installation, and JSON schemas."""
+"""``workbench docs``: the installed documentation, and JSON schemas."""
 
 from __future__ import annotations
 

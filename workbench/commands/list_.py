@@ -1,4 +1,4 @@
-"""``workbench list``: studies, versions, and what is recorded of them."""
+"""``workbench list``: studies, versions, and their records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(target: str, where: Selection, page: int | None, format_: str) -> No
     shown = ListPage(list(sizes.values()), page or 1)
     lists: list[StudyList] = []
     for name, part in zip(sizes, shown.parts, strict=True):
-        # Versions of other pages are not read: thousands of them take seconds.
+        # Versions on other pages are not read: thousands of them take seconds.
         if format_ != "table" or part is not None:
             with _kept(with_errors):
                 damaged: list[DataError] = []
@@ -86,7 +86,7 @@ def command(target: str, where: Selection, page: int | None, format_: str) -> No
 
 @contextlib.contextmanager
 def _kept(broken: list[WorkbenchError] | None) -> Iterator[None]:
-    """Note what is wrong with one study and go on; None: raise it."""
+    """Note an error of one study and go on; `broken` None: raise it."""
     try:
         yield
     except UsageError as error:

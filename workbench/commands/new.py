@@ -20,9 +20,9 @@ from workbench.study.folder import parse_target, view_study
 from workbench.study.scaffold import EXAMPLE, start_example, start_study, start_version
 from workbench.views.text.safe_output import say
 
-#: The feature that makes versions of tuned ones.
+#: The feature that makes versions from tuned ones.
 _TUNED = next((each for each in FEATURES if each.starts), None)
-#: The module that makes studies of programs.
+#: The module that makes studies from programs.
 _PROGRAMS = next((each.load(each.begins) for each in FEATURES if each.begins), None)
 
 
@@ -76,7 +76,7 @@ def command(
         study, version = version, None
     elif version and study and "/" not in version:
         version = f"{study}/{version}"
-    begins = program is not None or example  # and what it makes may be a project's first
+    begins = program is not None or example  # its study may be a project's first
     project = (find_project() if begins else require_project()) or Project(root=Path.cwd())
     where, tuned_for = Selection(problem=problem), None
     if tuned is not None:
@@ -93,7 +93,7 @@ def command(
         )
     if program is not None or arguments:
         captures("what follows --")
-        assert _PROGRAMS is not None  # else that was said
+        assert _PROGRAMS is not None  # else `captures` raised
         alone = parent is None and not title and not example
         begin = _PROGRAMS.from_program
         begin(project, version, study or "", arguments, alone, **program or {})
@@ -119,7 +119,7 @@ def command(
             f"Next: replace the example by your own job, then "
             f"`workbench verify {study}/v0` and `workbench profile {study}/v0`."
         )
-        default = require_project().default_study  # that of before, or now this study
+        default = require_project().default_study  # an earlier one, or now this study
         if default == study:
             say(f"As long as it is the only study, v0 alone means {study}/v0.")
         elif not default:
@@ -165,7 +165,7 @@ def _start_version(
         start = _TUNED.load(_TUNED.starts).start_tuned
         path, copied = start(project, loaded, name, source, tuned_for, title)
     loaded = view_study(project, study_name)
-    loaded.version(name)  # what was written must be readable
+    loaded.version(name)  # the written file must be readable
     new_id = name.partition("_")[0]
     prefix = "" if study_name == project.default_study else f"{study_name}/"
     if source.image:

@@ -1,6 +1,6 @@
 """Click options that several commands share, so that they read and behave alike.
 
-Options that belong together reach a command as one record: see `folded`.
+Options that belong together reach a command as one record (`folded`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_PROGRAMS = ("json", "csv", "junit", "parquet")
 
 
 def speak_for(format_: str | None) -> None:
-    """From here on, speak English where a program reads the format."""
+    """Use English from here on if a program reads the format."""
     if format_ in _OF_PROGRAMS:
         language.use("en")
 
@@ -68,7 +68,7 @@ def folded(name: str, make: Callable[..., object], *options: Decorator) -> Decor
 
 
 def moved(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
-    """Tell once that a target says it all."""
+    """Note, once, that a target replaces the option."""
     if value and not (ctx.meta.get(__name__) or ctx.find_root().params.get("json_errors")):
         ctx.meta[__name__] = value
         say(
@@ -131,7 +131,7 @@ launch_option = click.option(
 moved_options = (problem_option, study_option, device_option)
 _selection = (*moved_options, engine_option)
 selection_options = folded("selection", Selection, *_selection)
-#: The same, and which of its launches.
+#: The same, and the choice of a launch.
 launch_selection_options = folded("selection", Selection, *_selection, launch_option)
 
 
@@ -140,9 +140,9 @@ _source_option = click.option(
     metavar="DIR|REV",
     help="Source files that a report names but does not contain: a folder or a Git revision.",
 )
-#: Where the sources of one report are: `workbench.session.workspace.Places`.
+#: The places of one report's sources: `workbench.session.workspace.Places`.
 source_options = folded("places", Places, _source_option)
-#: The same of two reports.
+#: The same for two reports.
 two_source_options = folded(
     "places",
     Places,
@@ -183,7 +183,7 @@ def _named(**given: Any) -> Named:
     return Named.of(find_project(), Named(**given))
 
 
-#: The versions that are meant, and on which problem: a `Named`.
+#: The versions and the problem that are meant: a `Named`.
 named_options = folded(
     "named",
     _named,
@@ -212,7 +212,7 @@ _LAST_WORDS_S = 5.0
 
 
 def _in_time(options: Decorator) -> Decorator:
-    """The same options, of a command that ends when its ``--timeout`` is over."""
+    """The same options, for a command that ends when its ``--timeout`` is over."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
@@ -260,7 +260,7 @@ _RUN = (
         help="Seed of the inputs (default: a new one; of profile, the newest profile's).",
     ),
 )
-#: Where a feature can send the work.
+#: The places to which a feature can send the work.
 _on_option = (
     (
         click.option(
@@ -280,7 +280,7 @@ _gpus_option = click.option(
 )
 #: Where and how versions run: `workbench.engines.RunOptions`.
 run_options = _in_time(folded("run", _run_options, *_RUN, *_on_option))
-#: The same where several GPUs can share the work.
+#: The same, for work that several GPUs can share.
 shared_run_options = _in_time(folded("run", _run_options, *_RUN, _gpus_option, *_on_option))
 
 
@@ -290,7 +290,7 @@ def _time_options(warm: bool, limit_s: float) -> TimeOptions:
     return TimeOptions(cache="warm" if warm else "cold", limit_s=limit_s)
 
 
-#: How long to measure, and in what state of the caches: a `TimeOptions`.
+#: How long to measure, and the state of the caches: a `TimeOptions`.
 time_options = folded(
     "sampling",
     _time_options,
@@ -317,7 +317,7 @@ class Stored(NamedTuple):
 
 
 def _stored(again: bool | None, since: str) -> Stored:
-    """Refuse a time that cannot be compared with those of records."""
+    """The choice; refuses a time that cannot be compared with those of records."""
     if since and not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?Z?)?", since):
         raise UsageError(
             f"--since {since} is not a time", "Write it like 2026-11-21T10:30:00Z (UTC)."
@@ -343,10 +343,10 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
 
 
 class Above(click.Command):
-    """A command below which features have others, as ``serve mcp`` below ``serve``."""
+    """A command with subcommands that features add, like ``serve mcp`` below ``serve``."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List them behind the options."""
+        """List the subcommands after the options."""
         super().format_options(ctx, formatter)
         every = [row for each in FEATURES for row in each.commands.items()]
         head = f"{ctx.info_name} "
@@ -355,18 +355,18 @@ class Above(click.Command):
                 formatter.write_dl(below)
 
 
-# --- a program behind -- -------------------------------------------------------------------------
+# --- a program after -- --------------------------------------------------------------------------
 
 
 class Behind(click.Command):
     """A command followed by ``-- PROGRAM ARGS``; PROGRAM's arguments are not parsed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Cut the program off before options are looked for."""
+        """Separate the program before the options are parsed."""
         at = args.index("--") if "--" in args else len(args)
         ctx.obj = {**(ctx.obj or {}), "program": tuple(args[at + 1 :])}
         return super().parse_args(ctx, args[:at])
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Say that it stands there."""
+        """Add the program to the usage line."""
         return [*super().collect_usage_pieces(ctx), "[-- ARGS]"]

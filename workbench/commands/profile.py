@@ -1,4 +1,4 @@
-"""``workbench profile``: verify and profile versions, and keep what was measured."""
+"""``workbench profile``: verify and profile versions, and keep the measurements."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def command(
         return
     kept = CoreSession().record(named, engine, options, run, Progress(), timed=timed)
     if kept.timings:
-        from workbench.views.sheets.time import time_sheet  # where --time asks for it
+        from workbench.views.sheets.time import time_sheet  # only with --time
         from workbench.views.terminal.tables import print_sheet
 
         print_sheet(time_sheet(kept.timings, kept.study.work), "table")

@@ -1,4 +1,4 @@
-"""``workbench report``: the HTML site from what is recorded, or from report files."""
+"""``workbench report``: the HTML site of the records, or of report files."""
 
 from __future__ import annotations
 

@@ -62,16 +62,16 @@ def command(
     plan = SitePlan(Workspace(), targets, out, lasting=True, languages=languages)
     plan.check()
     try:
-        # The port first: that it is taken should be known before pages are rendered.
+        # The port first: if it is taken, the error should come before pages are rendered.
         with listening(plan.folder, host, port, live=watching) as server:
             _stay(plan, server, watching)
     except KeyboardInterrupt:
-        # The only way to end it: the code of an interruption, and nothing to complain of.
+        # The only way to end it: exit with the code of an interruption, but without an error.
         click.get_current_context().exit(130)
 
 
 def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
-    # Before the first build, so that what changes during it is noticed after it.
+    # Before the first build, so that changes during the build are noticed after it.
     found = changes(plan.sources())
     _build(plan, server)
     say(server.url)
@@ -92,7 +92,7 @@ def _build(plan: SitePlan, server: Server) -> None:
 def attempt(plan: SitePlan, first: Collection[str] = ()) -> list[str]:
     """Build, and return the errors of broken files instead of raising the first.
 
-    The next change may repair them. The pages `first`, which somebody looks at, are written first.
+    The next change may repair them. The pages `first`, which are open in a browser, come first.
     """
     problems: list[WorkbenchError] = []
     try:
@@ -102,7 +102,7 @@ def attempt(plan: SitePlan, first: Collection[str] = ()) -> list[str]:
     except WorkbenchError as error:
         problems.append(error)
     except Exception as error:
-        # A fault of our own must not end a watch either, and is not to be overlooked.
+        # An internal error must not end a watch either, but is reported.
         if (click.get_current_context().find_root().obj or {}).get("debug"):
             raise
         words = f"an internal error of workbench: {type(error).__name__}: {error}"

@@ -82,7 +82,7 @@ def command(
 
 
 def _show(times: TimedVersions, format_: str) -> None:
-    from workbench.session.times import need_one_model  # what workers need not wait for
+    from workbench.session.times import need_one_model  # not needed by workers
     from workbench.views.sheets.time import time_sheet
     from workbench.views.terminal.tables import print_sheet
 

@@ -1,4 +1,4 @@
-"""``workbench serve lsp``: what is recorded, for an editor, over standard input and output."""
+"""``workbench serve lsp``: the records, for an editor, over standard input and output."""
 
 from __future__ import annotations
 

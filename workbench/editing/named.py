@@ -1,8 +1,8 @@
 """A file that is not a version: notes from captures and reports that name it.
 
-Nothing is run, and no report is read but those that the editor's own settings name. The newest
-record speaks whose source is the file as it is, else the newest that names it by its path; and
-then of the lines that are unchanged since.
+Nothing is run, and only reports named in the editor's settings are read. The notes come from the
+newest record whose source equals the file, else from the newest that names its path; then only
+unchanged lines have notes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from workbench.units import quantity
 
 #: Kernels listed separately at a line that several share: those with most of the time.
 _KERNELS = 3
-#: When, and the path and the hash of each source.
+#: The time of a capture, and the path and hash of each source.
 _Outline = tuple[str, tuple[tuple[str, str], ...]]
 _T = TypeVar("_T")
 
@@ -59,7 +59,7 @@ def look(
 ) -> OpenedFile | NamedFile:
     """Open a file as a version's, or as one that captures and reports may name.
 
-    `path` is absolute and through no link. `selection` chooses among the profiles of a version,
+    `path` is absolute and without links. `selection` chooses among the profiles of a version;
     `reports` may be read for another file (`NamedFile`).
     """
     troubles: list[WorkbenchError] = []
@@ -78,8 +78,8 @@ def look(
 class _Naming(NamedTuple):
     """A capture or a report that names a file.
 
-    `exact`: its source is the file byte by byte, at whatever path. `name` is written as commands
-    take it; `record` holds the profile, and `place` is the index of the source in it.
+    `exact`: its source equals the file byte for byte, at any path. `name` has the form that
+    commands take; `record` holds the profile, and `place` is the index of the source in it.
     """
 
     exact: bool
@@ -93,14 +93,14 @@ class _Naming(NamedTuple):
 class NamedFile:
     """A file that captures or reports name, at one moment.
 
-    The newest one speaks whose source is the file byte by byte, else the newest one that names it
-    by its path. Captures lie in ``.workbench`` of the file's folder, or of one above it.
+    Notes come from the newest one whose source equals the file byte for byte, else from the newest
+    one with its path. Captures lie in ``.workbench`` of the file's folder, or of one above it.
 
     Args:
-        path: Its path, absolute and through no link.
-        reports: The reports that may be read: names or patterns, in the file's folder and in
-            those above it, or whole paths.
-        troubles: Read errors so far; those of records are added.
+        path: Its path, absolute and without links.
+        reports: The reports that may be read: names or patterns in the file's folder and in those
+            above it, or absolute paths.
+        troubles: Read errors so far; errors of records are added.
     """
 
     def __init__(
@@ -111,20 +111,20 @@ class NamedFile:
         self._above = list(upwards(path.parent))[::-1]
 
     def version(self) -> str:
-        """It is of none, so nothing is run for it."""
+        """Empty: the file belongs to no version, so nothing is run for it."""
         return ""
 
     def faults(self) -> list[Remark]:
-        """Nobody predicted anything of it."""
+        """Empty: there are no predictions for it."""
         return []
 
     def beside(self, path: str) -> None:
-        """No error names another file."""
+        """None: its errors name no other file."""
         del path
 
     @property
     def mark(self) -> str:
-        """The owner of the numbers, behind each hint."""
+        """The name of the record, shown after each hint."""
         return self._speaker.title if self._speaker else ""
 
     def origin(self) -> list[str]:
@@ -139,13 +139,13 @@ class NamedFile:
         return words
 
     def lines(self, text: str, tried: Profile | None = None) -> dict[int, list[Beside]]:
-        """Notes on the lines (counted from 1) of a text, of each kernel alone."""
+        """Notes on the lines (counted from 1) of a text, for each kernel alone."""
         del tried
         if (of := self._speaker) is None:
             return {}
         profile = _whole(of.record)
         sources, now = list(profile.sources), {of.place: text}
-        if of.exact:  # its hash may be all that is held
+        if of.exact:  # the record may hold only its hash
             then = self._bytes.decode("utf-8", "replace")
             sources[of.place] = replace(sources[of.place], text=then)
         if sources[of.place].text is None:
@@ -180,14 +180,14 @@ class NamedFile:
             out.append(Headline(places[kernel], " · ".join(words), commands))
         return out
 
-    # --- who names it ------------------------------------------------------------------------
+    # --- records that name it ----------------------------------------------------------------
 
     @cached_property
     def _bytes(self) -> bytes:
         try:
             return read_regular(self._path, SOURCE)
         except (OSError, DataError):
-            return b""  # it is only in the editor yet
+            return b""  # so far only the editor has it
 
     @cached_property
     def _speaker(self) -> _Naming | None:
@@ -202,7 +202,7 @@ class NamedFile:
 
     @cached_property
     def _mentions(self) -> list[_Naming]:
-        """Those who name the file, who speaks of it first."""
+        """The records that name the file, the best first."""
         own, found = sha256(self._bytes).hexdigest() if self._bytes else None, []
         for name, title, record, folders in self._records():
             try:
@@ -232,20 +232,20 @@ class NamedFile:
 
     def _reports_of(self, pattern: str) -> Iterator[Path]:
         for folder in self._above:
-            # All of a tree is too much to look at, each time that somebody scrolls.
+            # A whole tree is too much to search each time that the user scrolls.
             with contextlib.suppress(ValueError, NotImplementedError, OSError):
                 whole = Path(pattern).expanduser()
                 found = [whole] if whole.is_absolute() else folder.glob(pattern.replace("**", "*"))
                 yield from (path for path in found if path.name.endswith(REPORTS))
 
     def _is(self, named: str, folders: list[Path]) -> bool:
-        """Whether the file is the one that a line table names."""
+        """Whether a line table's path names the file."""
         if re.split(r"[/\\]", named)[-1] != self._path.name:
             return False
         return named == str(self._path) or _here(named, folders) == self._path
 
     def _changed(self, source: SourceFile) -> str | None:
-        """The compiled text of another file of the kernel, if that file has changed since."""
+        """The current text of another file of the kernel, if it has changed since the build."""
         if (path := _here(source.path, self._above)) is None:
             return None
         try:
@@ -264,9 +264,9 @@ def _has(of: _Naming, kernel: str) -> bool:
 
 
 def _here(named: str, folders: Sequence[Path]) -> Path | None:
-    """The file below one of `folders` that a path of a line table means; None: unknown.
+    """The file below one of `folders` that a line table's path names; None: unknown.
 
-    A path of another machine matches by its longest end, of at least one folder and the name.
+    A path on another machine matches by its longest end: at least one folder and the name.
     """
     whole = named.replace("\\", "/")
     parts = [each for each in posixpath.normpath(whole).split("/") if each]
@@ -281,7 +281,7 @@ def _here(named: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Changes when a file is written anew."""
+    """A value that changes when a file is written again."""
     try:
         found = path.stat()
     except OSError:
@@ -339,7 +339,7 @@ def _read_whole(record: Path, state: tuple[int, ...]) -> Profile | WorkbenchErro
 
 
 def _split(profile: Profile) -> dict[str, Profile]:
-    """The profile of each kernel, the one with most of the time first."""
+    """The profile of each kernel, the one with the most time first."""
     own: dict[str, list[Launch]] = defaultdict(list)
     for launch in profile.launches:
         if launch.profiled:
@@ -353,7 +353,7 @@ def _split(profile: Profile) -> dict[str, Profile]:
 
 
 def _told_apart(profile: Profile) -> dict[LineKey, list[Beside]]:
-    """Notes on the lines of a profile, of each kernel by itself."""
+    """Notes on the lines of a profile, for each kernel by itself."""
     several: dict[LineKey, list[list[Beside]]] = defaultdict(list)
     for kernel, own in _by_kernel(profile).items():
         for key, found in beside(own).items():
@@ -366,5 +366,5 @@ def _told_apart(profile: Profile) -> dict[LineKey, list[Beside]]:
     }
 
 
-#: Both are asked for as often as somebody scrolls or types.
+#: Both are needed each time that the user scrolls or types.
 _by_kernel, _of_kernels = Recent(_split), Recent(_told_apart)

@@ -1,7 +1,7 @@
-"""A file that somebody edits: what is recorded of its version, on the lines of its text of now.
+"""A file in an editor: the records of its version, on the lines of its current text.
 
-Nothing is run: a study is looked at, and its records are read. What an edit touched, and what
-uses that, has no numbers any more. `trial` names the program that runs a version, for whoever may.
+Nothing is run: only a study's files and records are read. Edited lines, and lines that use them, no
+longer have numbers. `trial` returns the program that tries a version.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from workbench.units import faster, quantity
 
 #: Files of a study that have lines of a kernel.
 SUFFIXES = (*VERSION_SUFFIXES, ".cuh")
-#: Actions offered above a kernel, each with the words of its command.
+#: Actions offered above a kernel, each with its command's arguments.
 Commands = list[tuple[str, tuple[str, ...]]]
 #: The beginning of an error with a place.
 _PLACE = re.compile(r"(?P<path>[^\s:]+):(?P<line>\d+)(?: \([^)]*\))?: (?P<words>.+)")
 
 
 class Remark(NamedTuple):
-    """A remark at a line (counted from 1) of a file, which is named as in the project."""
+    """A remark at a line (counted from 1) of a file, named by its path in the project."""
 
     path: str
     line: int
@@ -62,8 +62,8 @@ class Headline(NamedTuple):
 class Tried(Record, frozen=True):
     """A part of a trial's results.
 
-    `faults` are errors, each with its place (``path:line: words``); `moved` is the edit's
-    difference in the words of `diff`. `profile`: None: this part has no counters.
+    `faults` are errors, each with its place (``path:line: words``). `moved` is the change by the
+    edit, in the words of `diff`. `profile` is None in a part without counters.
     """
 
     faults: tuple[str, ...] = ()
@@ -72,17 +72,17 @@ class Tried(Record, frozen=True):
 
 
 def trial(root: Path, target: str, seconds: float) -> Start:
-    """The program that tries a version (``sgemm/v3``) as its file is now, for some `seconds`.
+    """The program that tries a version (``sgemm/v3``), as its file is now, within `seconds`.
 
-    It prints a `Tried` a line, as JSON.
+    It prints one `Tried` per line, as JSON.
     """
     return own_module("workbench.editing.trying", str(root), target, str(seconds), current())
 
 
 def remarks(words: str, path: str) -> list[Remark]:
-    """Place the words of an error where they name a line, or else at the top of `path`.
+    """Place the words of an error at the line that they name, or else at the top of `path`.
 
-    A compiler names several, each at the beginning of a line. Text before the first place joins it.
+    A compiler names several, each at the beginning of a line. Text before the first joins it.
     """
     found: list[Remark] = []
     ahead = ""
@@ -100,7 +100,7 @@ def remarks(words: str, path: str) -> list[Remark]:
 class OpenedFile:
     """A file of a study, at one moment.
 
-    `path` is absolute and through no link; `selection` chooses among the recorded profiles.
+    `path` is absolute and without links; `selection` chooses among the recorded profiles.
     The attribute `path` is relative to the project's `root`.
     """
 
@@ -118,7 +118,7 @@ class OpenedFile:
         return view_study(self._session.project, self.study)
 
     def _versions(self) -> list[str]:
-        """The versions that hold the file, the last one first, as commands take them."""
+        """The versions that hold the file, the last one first, in the form that commands take."""
         project, own = self._session.project, self.path.endswith(VERSION_SUFFIXES)
         return [
             f"{self.study}/{each.id}"
@@ -128,12 +128,12 @@ class OpenedFile:
         ]
 
     def version(self) -> str:
-        """The version that is meant: of a header the last one that includes it; "": none."""
+        """The version that is meant: for a header, the last one that includes it; "": none."""
         target = self.target()
         return target.name if target is not None else next(iter(self._versions()), "")
 
     def target(self) -> Target | None:
-        """The record of the version; of a header, of the last version that has lines of it.
+        """The record of the version; for a header, that of the last version with lines of it.
 
         Raises:
             UsageError: the study or its versions cannot be read.
@@ -144,7 +144,7 @@ class OpenedFile:
             try:
                 found = self._session.show(name, self._selection)
             except UsageError:
-                continue  # nothing is recorded of it
+                continue  # it has no records
             file = self._file(found.profile)
             if own or any(place == file for place, _ in _beside(found.profile)):
                 return found
@@ -210,7 +210,7 @@ class OpenedFile:
             try:
                 step = time_change(self._session.show(before, _alike(target)).timing, target.timing)
             except WorkbenchError:
-                step = None  # it is not recorded there, or cannot be read
+                step = None  # its parent has no such record, or it cannot be read
             if step is not None:
                 same = _("as fast as {parent}").format(parent=parent)
                 speed = faster(step.speedup)
@@ -255,7 +255,7 @@ def _runs(name: str) -> Commands:
 
 
 def _alike(target: Target) -> Selection:
-    """The records of other versions that are to be held against one."""
+    """The records of other versions to compare with one."""
     return Selection(problem=target.profile.problem, device=target.profile.device.name)
 
 
@@ -289,5 +289,5 @@ def placed(
     }
 
 
-#: A file is asked for as often as somebody scrolls or types.
+#: A file's notes are needed each time that the user scrolls or types.
 _beside = Recent(beside)

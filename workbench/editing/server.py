@@ -1,7 +1,7 @@
-"""The language server: pygls' protocol over standard input and output, and nothing of its own.
+"""The language server: pygls' protocol over standard input and output.
 
-`analysis.beside` writes the hints, `editing.opened` the remarks on versions and edits. A file
-that cannot be read costs its own hints and a line in the client's log.
+`analysis.beside` writes the hints, `editing.opened` the remarks on versions and edits. A file that
+cannot be read loses only its own hints, and gives a line in the client's log.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from workbench.session.workspace import Selection
 from workbench.views.text.safe_output import block, visible
 
 _T = TypeVar("_T")
-#: Bytes of one piece of what a trial found.
+#: The most bytes of one piece of a trial's results.
 _MOST_BYTES = 64 << 20
-#: Seconds that a trial has to say its last word, beyond those that it was given.
+#: Seconds that a trial has for its last results, beyond its time limit.
 _LAST_WORDS_S = 2.0
-#: The client's command, which runs the words that it is given, or does not.
+#: The client's command that runs the given words; a client may ignore it.
 RUN = "workbench.run"
 
 
@@ -46,9 +46,9 @@ class Wishes(Record, frozen=True, forbid_unknown_fields=True):
     """Options of a client when it begins (``initializationOptions``).
 
     Attributes:
-        verify: ``onSave``: try each saved version in the emulator, which runs its study's code.
+        verify: ``onSave``: try each saved version in the emulator; this runs its study's code.
         timeout: Seconds after which a trial ends.
-        problem, device: Whose records are shown; None: as `show` chooses.
+        problem, device: Choose the records that are shown; None: as `show` chooses.
         reports: Names or patterns of reports to read, in a file's folder and in those above it.
     """
 
@@ -66,8 +66,8 @@ class Editing:
         self._server, self._chosen = server, chosen
         self._worker = ThreadPoolExecutor(1)
         self._wishes = Wishes()
-        # By the uri of the file that is open: what its trial counted, what is wrong by records
-        # and by the trial, and the trial.
+        # By the URI of an open file: the counts of its trial, faults from records and from the
+        # trial, and the trial.
         self._tried: dict[str, Profile] = {}
         self._recorded: dict[str, list[Remark]] = {}
         self._faults: dict[str, list[Remark]] = {}
@@ -81,7 +81,7 @@ class Editing:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work, *given)
 
     def begin(self, given: types.InitializeParams) -> None:
-        """Speak as the client does, and take its wishes; those that cannot be read are none."""
+        """Use the client's language, and take its options; unreadable ones are ignored."""
         if given.locale and not self._chosen:
             use(asked({VARIABLE: given.locale}))
         wishes = given.initialization_options
@@ -94,7 +94,7 @@ class Editing:
     async def opened(
         self, given: types.DidOpenTextDocumentParams | types.DidSaveTextDocumentParams
     ) -> None:
-        """Say what is wrong with a file by what is recorded."""
+        """Report the faults of a file that its records show."""
         uri = given.text_document.uri
         self._faults.pop(uri, None)
         self._told.pop(uri, None)
@@ -127,7 +127,7 @@ class Editing:
         return out
 
     def hover(self, given: types.HoverParams) -> types.Hover | None:
-        """All that is known of a line, each with what it means, and where that is from."""
+        """All values of a line, each with its meaning, and the records that they come from."""
         uri = given.text_document.uri
         found = self._lines(uri).get(given.position.line + 1)
         if not found:
@@ -154,7 +154,7 @@ class Editing:
     # --- a trial -----------------------------------------------------------------------------
 
     async def saved(self, given: types.DidSaveTextDocumentParams) -> None:
-        """Try a version as it is now, where the client asked for that; a trial before it ends."""
+        """Try a version as it is now, if the client asked for that; an earlier trial is stopped."""
         uri = given.text_document.uri
         await self.opened(given)
         if self._wishes.verify != "onSave":
@@ -166,7 +166,7 @@ class Editing:
             await task
 
     def end(self) -> None:
-        """End all trials; what is still running when we go ends with us."""
+        """End all trials; those still running end with the server."""
         for task in self._trials.values():
             task.cancel()
 
@@ -203,7 +203,7 @@ class Editing:
                     await asyncio.shield(asyncio.to_thread(end_group, process.pid))
 
     def _take(self, uri: str, version: str, path: str, piece: Tried) -> None:
-        """Show what a trial found."""
+        """Show a trial's results."""
         if piece.profile is not None:
             self._tried[uri] = piece.profile
         elif piece.moved:
@@ -216,7 +216,7 @@ class Editing:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Have the client ask for hints again, if it knows how."""
+        """Make the client ask for hints again, if it supports that."""
         able = self._server.client_capabilities.workspace
         if able and able.inlay_hint and able.inlay_hint.refresh_support:
             self._server.workspace_inlay_hint_refresh(None)
@@ -224,9 +224,9 @@ class Editing:
     # --- a file --------------------------------------------------------------------------------
 
     def _of(self, uri: str, ask: Callable[[OpenedFile | NamedFile], _T]) -> _T | None:
-        """Answer a question about a file; None where it has no answer.
+        """Answer a question about a file; None if it has no answer.
 
-        The client's log gets each read error once, for as long as a file is open.
+        The client's log gets each read error once while a file is open.
         """
         path = to_fs_path(uri)
         if path is None or "\0" in path:
@@ -278,7 +278,7 @@ class Editing:
 
 def _diagnostic(found: Remark) -> types.Diagnostic:
     line = max(found.line - 1, 0)
-    # A sentence of the emulator is known by its place, which the editor shows itself.
+    # `told` translates an emulator's sentence only with its place, which the editor shows itself.
     place = f"{found.path}:{found.line}"
     words = (
         told(f"{place}: {found.words}").removeprefix(place).removeprefix("：").removeprefix(": ")
@@ -295,7 +295,7 @@ def _diagnostic(found: Remark) -> types.Diagnostic:
 
 
 def server_of(*, chosen: bool = False) -> LanguageServer:
-    """The protocol, with what answers it; see `Editing`."""
+    """The protocol with its handlers; see `Editing`."""
     server = LanguageServer("workbench", __version__)
     desk = Editing(server, chosen=chosen)
 
@@ -325,6 +325,6 @@ def serve(*, chosen: bool) -> None:
 
     `chosen`: the user set the language, else the editor sets it.
     """
-    # pygls closes both in the end, and what else has words then says them on ours.
+    # pygls closes both at the end; later messages still have our own streams.
     with os.fdopen(os.dup(0), "rb") as reading, os.fdopen(os.dup(1), "wb") as writing:
         server_of(chosen=chosen).start_io(reading, writing)

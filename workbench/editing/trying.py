@@ -1,9 +1,9 @@
 """Try a version's saved file in the emulator: a program that ends in time.
 
-It stores nothing, and says what it finds as it finds it, a line of JSON each: the counters of the
-largest problem to verify, what the edit moved since the version was recorded, then what is wrong
-and where. ``study.py`` is run, and the version compiled, with its user's rights: who starts this
-has been asked.
+It stores nothing, and prints each result at once as a line of JSON: the counters of the largest
+problem to verify, the changes since the version was recorded, then the errors with their places. It
+runs ``study.py`` and compiles the version with the user's rights: the caller must have the user's
+consent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def attempt(root: Path, target: str, seconds: float, say: Callable[[Tried], None
             recorded = CoreSession(root).profile(target)
             before = _as_recorded(version, recorded)
             if before is not None:
-                runner = Experiment(project, study, engine)  # which keeps a build a version
+                runner = Experiment(project, study, engine)  # it keeps one build per version
                 labels = _("{version} as recorded"), _("{version} now")
                 both = zip(labels, (counted(before, problems[0]), profile), strict=True)
                 sides = [

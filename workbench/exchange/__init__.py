@@ -1,4 +1,4 @@
 """A project's records as tables for other programs: `export`.
 
-Filters of stored profiles and times go in; CSV or Parquet comes out, a row for each value.
+The input is a filter of stored profiles and times; the output is CSV or Parquet, a row per value.
 """

@@ -1,4 +1,4 @@
-"""``workbench export``: what is recorded, as a table for other programs."""
+"""``workbench export``: the records as a table for other programs."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def command(
             text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
             rows = as_text(frames, text)
             text.detach()
-    # A name that promises something else (.xlsx) was no reason to write that.
+    # The file's name (.xlsx) may suggest another format than the written one.
     say(f"{rows:,} rows written to {out}, as {kind}")
 
 
 def _some(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The frames, which must not be empty."""
+    """The frames; refuses an empty selection."""
     first = next(frames)
     if first.empty:
         raise MissingError(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
-    """RFC 4180 text, but with Unix line ends and texts that are safe; the number of rows."""
+    """Write RFC 4180 text with Unix line ends and safe texts. Returns the number of rows."""
     rows = 0
     for number, frame in enumerate(frames):
         texts = [str(n) for n in frame if frame[n].dtype.name in ("category", "object", "str")]
@@ -26,7 +26,7 @@ def write_csv(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
 
 
 def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
-    """The column of texts that are safe; each is looked at once."""
+    """A column with its texts made safe; each distinct text is checked once."""
     changed = {
         text: safe
         for text in column.unique()
@@ -38,7 +38,7 @@ def _safe(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def write_json(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
-    """JSON: a list of an object for each row; NaN is null. Returns the number of rows."""
+    """Write JSON: a list with an object for each row; NaN is null. Returns the number of rows."""
     texts = (each.to_json(orient="records", lines=True, date_format="iso") for each in frames)
     rows = 0
     for rows, line in enumerate((line for text in texts for line in text.splitlines()), 1):
@@ -48,7 +48,7 @@ def write_json(frames: Iterable[pd.DataFrame], out: TextIO) -> int:
 
 
 def write_parquet(frames: Iterable[pd.DataFrame], out: BinaryIO) -> int:
-    """Parquet: a row group for each frame, names as strings, times in UTC; the number of rows.
+    """Write Parquet: a row group per frame, times in UTC. Returns the number of rows.
 
     Raises MissingError: pyarrow is not installed.
     """

@@ -5,8 +5,8 @@ Layout below the root (``.workbench/baselines/NAME/`` of a project)::
     <device>/<study>/<version>/<problem>.json
 
 A file is small, plain JSON, so that a person can read it and a cache of a CI can carry it. It is
-replaced as a whole, under a lock: two jobs that keep runs at once lose none. What the runs mean
-beside a new one is the matter of `workbench.analysis.times.regression`.
+replaced as a whole, under a lock: two jobs that keep runs at once lose none.
+`workbench.analysis.times.regression` compares a new run with them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCK_S = 30.0
 
 
 class BaselineRun(Record, frozen=True):
-    """One run: a median with its interval, and how it came about.
+    """One run: a median with its interval, and the conditions of its measurement.
 
     `name` is the run's own: a second run of that name takes its place, so that a job that is
     started again counts once.
@@ -46,7 +46,7 @@ class BaselineRun(Record, frozen=True):
 
     @classmethod
     def of(cls, timing: Timing, name: str = "") -> BaselineRun:
-        """The run that a timing is of; without a name it is called by its time."""
+        """The run of a timing; without a name, its time names it."""
         return cls(
             name=name or timing.captured,
             captured=timing.captured,
@@ -58,11 +58,11 @@ class BaselineRun(Record, frozen=True):
         )
 
     def again(self, other: BaselineRun) -> bool:
-        """Whether both are one: of a job that was started twice, or of one measurement."""
+        """Whether both are the same run: of a job that was started twice, or of one measurement."""
         return self.name == other.name or self.captured == other.captured
 
     def like(self, other: BaselineRun) -> bool:
-        """Whether two runs were measured in one way, so that their times may be compared."""
+        """Whether two runs were measured in the same way, so that their times may be compared."""
         return (self.cache, self.method) == (other.cache, other.method)
 
 
@@ -125,9 +125,9 @@ class Baselines:
         return tuple(sorted(file.runs, key=lambda run: run.captured))
 
     def keep(self, timing: Timing, run: BaselineRun, most: int, *, anew: bool = False) -> None:
-        """Add a run, in place of one of its name, and drop the oldest beyond `most`.
+        """Add a run, or replace the one of its name, and drop the oldest beyond `most`.
 
-        `anew` drops all others: a new level is accepted.
+        `anew` drops all others, to accept a new level.
 
         Raises:
             MissingError: no space, no permission, another writer; the file is unchanged.

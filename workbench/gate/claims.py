@@ -1,8 +1,8 @@
 """A claimed speed-up, judged: `check --claim v5 --over v4 --at-least 1.2x`.
 
-Its reasons are gates. It is accepted where each passed and refused where one failed: a wrong
-result, other work, a time that no chip can have, a ratio below the claimed one. Where one could not
-be looked at, it is not judged, and that gate says which command looks.
+Its reasons are gates. It is accepted if each passed and refused if one failed: a wrong result,
+different work, a time that no chip can reach, a ratio below the claimed one. If one could not be
+checked, it is not judged, and that gate names the command that checks it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from workbench.store import Store, device_slug
 from workbench.study.sources import source_hash
 from workbench.units import factor, joined, listed, quantity, span
 
-#: Clocks of times that were taken apart from each other may differ by this part.
+#: The clocks of two times that were measured separately may differ by this part.
 _CLOCKS = 0.01
 #: The part of the saved time that the profiler must see as well.
 _AGREES = 0.25
@@ -44,7 +44,7 @@ _DISTURBED = {*DISTURBED} - {"not-converged"}
 class Claim(NamedTuple):
     """The options ``--claim``, ``--over``, ``--at-least`` and ``--again``.
 
-    `again`: both are verified now, and run in turns where a GPU is.
+    `again`: both are verified now, and run in turns if there is a GPU.
     """
 
     version: str
@@ -56,8 +56,8 @@ class Claim(NamedTuple):
 class Ruling(Past, frozen=True, kw_only=True):
     """Whether `version` is believed to be `at_least` times as fast as `over`; `gates`: the reasons.
 
-    `ratio` is the other's time over its own, None where nothing measured it; `in_turns`: both ran
-    in turns in one process.
+    `ratio` is the other's time over its own, None if it was not measured; `in_turns`: both ran in
+    turns in one process.
     """
 
     version: str
@@ -90,9 +90,9 @@ def rule(place: Workspace, claim: Claim, wish: Selection, run: RunOptions | None
     """Judge a claim.
 
     Raises:
-        UsageError: versions or a factor that cannot be.
+        UsageError: unknown versions, or an impossible factor.
         DataError: a damaged file.
-        MissingError: both are to run, and neither a GPU nor a compiler is here.
+        MissingError: both have to run, but there is neither a GPU nor a compiler.
     """
     run, rules = run or RunOptions(), rules_of(place)
     named = Asked((claim.over, claim.version), wish, rules).named
@@ -110,7 +110,7 @@ def rule(place: Workspace, claim: Claim, wish: Selection, run: RunOptions | None
         for version in versions:
             outcome = verified(engine, study, version, named.problem)
             bad = wrong(version, outcome)
-            if version is old:  # a claim over a wrong version says nothing of the claimed one
+            if version is old:  # a wrong `over` says nothing about the claimed version
                 bad = [replace(each, status="inconclusive") for each in bad]
             gates += bad or [_right(version, outcome, engine.seed)]
         if engine.times and all(each.name == "result" for each in gates):
@@ -149,7 +149,7 @@ def _reason(version: Version, name: str, status: Status, text: str) -> Gate:
 
 
 def _right(version: Version, outcome: Verified, seed: int) -> Gate:
-    """The reason of a version that was verified now, and gave no wrong result."""
+    """The reason for a version that was verified now and gave no wrong result."""
     assert isinstance(outcome, list)
     names = listed([each.problem.name for each in outcome])
     text = _("right now on {names}, with seed {seed} and another").format(names=names, seed=seed)
@@ -160,7 +160,7 @@ def _right(version: Version, outcome: Verified, seed: int) -> Gate:
 
 
 class _Case(NamedTuple):
-    """The versions, the claimed one last, and what was recorded or measured of both."""
+    """The versions, the claimed one last, and the records or measurements of both."""
 
     project: Project
     versions: tuple[Version, Version]
@@ -176,7 +176,7 @@ class _Case(NamedTuple):
 
     @property
     def ratio(self) -> tuple[Estimate | None, bool]:
-        """The ratio of times, and whether they were taken in turns; None: nothing measured it."""
+        """The ratio of times, and whether they were measured in turns; None: not measured."""
         if self.turns is not None and (slow := self.turns.slowdown) is not None:
             return Estimate(value=1 / slow.value, low=1 / slow.high, high=1 / slow.low), True
         time = self.step.comparison.time if self.step else None
@@ -187,7 +187,7 @@ class _Case(NamedTuple):
         return Estimate(value=time.speedup, low=time.low, high=time.high) if time else None, False
 
     def of_time(self) -> Iterator[Gate]:
-        """Whether the whole interval of the ratio meets the claim, and at what clocks."""
+        """Whether the whole interval of the ratio meets the claim, and the clocks of the times."""
         (ratio, in_turns), new = self.ratio, self.versions[1]
         if ratio is None:
             text = self.turns.silence if self.turns else _("no time of both is recorded")
@@ -211,7 +211,7 @@ class _Case(NamedTuple):
         seen = [quantity(each(clocks), "hz") for each in (min, max)] if clocks else [_("unknown")]
         said = {each.message for one in times for each in one.notices if each.code in _DISTURBED}
         steady = clocks and moved(min(clocks), max(clocks)) <= _CLOCKS and not said
-        good = clocks and (in_turns or steady)  # what disturbs them in turns reaches both
+        good = clocks and (in_turns or steady)  # in turns, a disturbance affects both
         text = _("SM clocks {seen}").format(seen=span(seen[0], seen[-1]))
         text = "; ".join((text, *(() if good else (*sorted(said), self.again))))
         yield _reason(new, "clocks", "pass" if good else "inconclusive", text)

@@ -1,4 +1,4 @@
-"""``workbench check --format json``: all gates, and what was measured for them."""
+"""``workbench check --format json``: all gates, and the measurements for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.views.shapes.measured import ClockState, MedianFacts, NoticeFacts
 
 
 class GateFacts(Document, frozen=True):
-    """One thing that was checked; `line` is null where the whole file is meant."""
+    """One checked thing; `line` is null if the whole file is meant."""
 
     version: str
     kind: str
@@ -24,7 +24,7 @@ class GateFacts(Document, frozen=True):
 
 
 class MeasuredTurns(Document, frozen=True):
-    """Two states of a version in turns, in seconds, pair by pair; `silence`: why no slow-down."""
+    """Times in s of two states of a version, by pair; `silence`: why there is no slow-down."""
 
     version: str
     problem: str
@@ -38,7 +38,7 @@ class MeasuredTurns(Document, frozen=True):
 
 
 class ClaimFacts(Document, frozen=True):
-    """A claimed speed-up; `ratio`, of times, is null where nothing measured it."""
+    """A claimed speed-up; `ratio`, of times, is null if it was not measured."""
 
     verdict: Literal["accepted", "refused", "not judged"]
     version: str
@@ -51,7 +51,7 @@ class ClaimFacts(Document, frozen=True):
 
 
 class CheckDocument(Document, frozen=True):
-    """All gates, and what they come to; `measured` where two ran in turns, `claim` of --claim."""
+    """All gates and the verdict; `measured` if two ran in turns, `claim` with --claim."""
 
     status: Literal["pass", "fail", "inconclusive"]
     gates: list[GateFacts]

@@ -28,9 +28,9 @@ from workbench.specs import Version
 from workbench.study.folder import Study
 from workbench.study.sources import Versions, load_versions, source_hash
 
-#: Pairs enough for blocks of several, until the interval is a quarter of what a pass may miss.
+#: Enough pairs for blocks, until the interval is a quarter of the slow-down a pass may miss.
 PAIRS = TimeOptions(pairs=True, min_samples=100, width=RESOLUTION / 100 / 4)
-#: The part of its lines that a renamed version shares with the lost one; Git asks for as much.
+#: The part of its lines that a renamed version shares with the lost one, as in Git.
 _ALIKE = 0.5
 
 
@@ -43,7 +43,7 @@ class Before(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """A version, and its earlier state: None where there was none; `same`: it is unchanged."""
+    """A version, and its earlier state (None without one); `same`: it is unchanged."""
 
     version: Version
     old: Version | None
@@ -51,7 +51,7 @@ class Edited(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The versions that are there, those that no longer are, and the names of the newly broken."""
+    """The present versions, the lost ones, and the names of the newly broken ones."""
 
     edited: list[Edited]
     lost: list[Version]
@@ -59,7 +59,7 @@ class Changes(NamedTuple):
 
 
 class BothCounted(NamedTuple):
-    """Both states as the emulator counted them, and what moved."""
+    """Both states as the emulator counted them, and their comparison."""
 
     old: Profile
     new: Profile
@@ -72,10 +72,10 @@ T = TypeVar("T")
 
 
 def changes(project: Project, study: Study, before: Before) -> Changes:
-    """The versions of a study, each with its earlier state; of its libraries only new ones.
+    """The versions of a study, each with its earlier state; only new ones of its libraries.
 
-    A new one that is mostly a lost one's text is that one, renamed. A library's time is not judged,
-    so one that was changed is new.
+    A new version with mostly the text of a lost one is that one, renamed. A library's time is not
+    judged, so a changed library counts as new.
     """
     there = (before.project.kernels / study.name).is_dir()
     known = load_versions(before.project, study.name) if there else Versions({}, {})
@@ -106,7 +106,7 @@ def _renamed(version: Version, lost: Mapping[str, Version]) -> Version | None:
 
 
 def verified(engine: Engine, study: Study, version: Version, problem: str | None) -> Verified:
-    """Compile a version and verify it, on all problems that are meant for that, or on one."""
+    """Compile a version and verify it, on one problem or on all that are marked for it."""
     if refused := engine.refuses(version):
         return InconclusiveError(f"{version.id} cannot run here: {refused}")
     found: list[Verdict] = []
@@ -129,8 +129,8 @@ def measure(
 ) -> Iterator[tuple[Version, Outcome]]:
     """Measure versions, each against its earlier state (first in each pair of `wanted`).
 
-    `engines` are of the earlier project and of this one, with one seed. `study` is the present
-    one. `problem`: None: the first profiled one that the version can do.
+    `engines` are those of the earlier project and of this one, with one seed. `study` is the
+    present one. `problem`: None: the first profiled one that the version can do.
 
     Yields:
         Every version with its times on a GPU, or its counters, or the reason for having neither.

@@ -1,7 +1,7 @@
 """Gates: a version against its parent, two programs, or a version against its own past.
 
 `of_recorded` judges what is recorded. `against` measures or counts a version and its earlier
-state now; `beside_baseline` reads its recorded time beside the runs that were kept.
+state now; `beside_baseline` compares its recorded time with the kept runs.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Keeping(NamedTuple):
 class Asked(Record, frozen=True):
     """The versions to judge, the choice of their recorded profiles, and the rules.
 
-    `names` are as they were typed; without any, the gate chooses, or takes all that it
-    can with `every`.
+    `names` are as typed; without any, the gate chooses, or takes all possible ones with `every`.
     """
 
     names: tuple[str, ...]
@@ -87,13 +86,13 @@ class Asked(Record, frozen=True):
 
     @property
     def named(self) -> Named:
-        """The versions that are meant; all of the study where none is named."""
+        """The versions that are meant; all of the study if none is named."""
         where = self.selection
         return Named(self.names, every=not self.names, study=where.study, problem=where.problem)
 
 
 class Past(Record, frozen=True):
-    """The gates of versions against their past, and what was measured for them."""
+    """The gates of versions against their past, and the measurements for them."""
 
     gates: tuple[Gate, ...]
     turns: tuple[Turns, ...] = ()
@@ -118,8 +117,8 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
     """Judge versions against their parents, one step, or two captured programs.
 
     `asked` names OLD NEW (versions, reports or captures), one version, or none: all with a
-    recorded parent, of the default study or else of every one. `force` also compares the
-    incomparable.
+    recorded parent, of the default study or else of every one. `force` compares even incomparable
+    ones.
 
     Raises:
         UsageError: targets that cannot be checked, or nothing is recorded of them.
@@ -147,7 +146,7 @@ def of_recorded(place: Workspace, asked: Asked, *, force: bool = False) -> Past:
 
 
 def _of_each_study(place: Workspace, asked: Asked, judged: Callable[[Asked], Past]) -> Past:
-    """The gates of what is named; of every study where nothing is, and none is the default."""
+    """The gates of the named targets; without any, and without a default study, of every study."""
     where = asked.selection
     if asked.names or where.study or place.project.default_study:
         return judged(asked)
@@ -182,7 +181,7 @@ def _of_study(place: Workspace, asked: Asked, force: bool) -> Past:
 
 
 def _meant(place: Workspace, asked: Asked) -> list[Version]:
-    """The versions that are named; else all that are recorded together with their parents."""
+    """The named versions, or else all that are recorded together with their parents."""
     chosen = asked.selection.study
     if asked.names:
         pairs = parse_targets(asked.names, place.project, chosen)
@@ -197,7 +196,7 @@ def _meant(place: Workspace, asked: Asked) -> list[Version]:
 
 
 def _unread(study: Study, names: Collection[str], status: Status = "inconclusive") -> list[Gate]:
-    """Versions of these names whose files cannot be used as they are now."""
+    """The gates of the named versions whose files cannot be used as they are now."""
     folder = f"kernels/{study.name}"
     return [
         _placed(replace(inconclusive(f"{study.name}/{name}", folder, error.message), status=status))
@@ -238,7 +237,7 @@ def _of_programs(
     place: Workspace, old: str, new: str, rules: Rules, force: bool
 ) -> tuple[Gate, ...]:
     """The gates of the step from one capture to another."""
-    captures(old)  # refused where the feature is not here
+    captures(old)  # refused if the feature is missing
     from workbench.programs.session import ProgramMethods
 
     try:
@@ -257,12 +256,12 @@ def against(
     """Judge versions against their state elsewhere; without names, all changed ones.
 
     With `every` and no names, unchanged ones too. `where` is a folder with the earlier project, a
-    Git revision, or a report: the named version is then judged by its record beside that. The
-    rules are the earlier ones; `accept`: today's, and what is gone may be gone.
+    Git revision, or a report: the named version's record is then compared with it. The rules are
+    the earlier ones; `accept`: today's rules, and versions may be missing.
 
     Raises:
         UsageError: no such folder or revision, an unknown version, versions of several studies.
-        MissingError: neither a GPU nor a compiler for the emulator is here.
+        MissingError: there is neither a GPU nor a compiler for the emulator.
     """
     if is_report(where):
         return of_recorded(place, replace(asked, names=(where, *asked.names)))
@@ -291,7 +290,7 @@ def against(
 
 
 def _limits(project: Project, before: Before, new: Rules, old: Rules) -> Gate:
-    """The gate of changed rules: another person has to want them."""
+    """The gate of changed rules: another person has to accept them."""
     names = [name for name in Rules.__struct_fields__ if getattr(old, name) != getattr(new, name)]
     said = ", ".join(f"{name} {getattr(old, name)} → {getattr(new, name)}" for name in names)
     text = _("[tool.workbench.check] differs from the one at {before} ({said}); --accept takes it")
@@ -351,7 +350,7 @@ def _against(
 
 
 def _judge(project: Project, study: str) -> list[str]:
-    """The Python of a study but for its versions, without comments and layout."""
+    """The Python code of a study except its versions, without comments and layout."""
     found, folder = [], project.kernels / study
     sound = load_versions(project, study).sound.values() if folder.is_dir() else ()
     known = {project.root / each.path for each in sound}
@@ -362,13 +361,13 @@ def _judge(project: Project, study: str) -> list[str]:
 
 
 def _loosened(study: Study, before: Before) -> list[Gate]:
-    """The gate of a study whose tolerances, problems or `study.py` are others than they were."""
+    """The gate of a study whose tolerances, problems or `study.py` have changed."""
     if study.name not in study_names(before.project):
         return []
     try:
         old = load_study(before.project, study.name)
     except UsageError:
-        return []  # nothing of it could be verified then
+        return []  # it could not be verified then
     said = [
         f"tolerance of {name} {old.tolerance_of(name):g} → {study.tolerance_of(name):g}"
         for name in study.versions
@@ -397,7 +396,7 @@ def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
 
 
 def _at_change(gate: Gate, edited: Edited, project: Project, before: Before) -> Gate:
-    """The gate at the first line that is another, of the version's file or else of a header."""
+    """The gate at the first line that differs, in the version's file or else in a header."""
     if gate.line or edited.old is None:
         return gate
     known = {each.path: each.text for each in local_sources(before.project, edited.old)}
@@ -421,7 +420,7 @@ def _before(project: Project, where: str, say: Callable[[str], None]) -> Iterato
         return
     with worktree(project.root, where, say) as tree:
         root = repository(project.root)
-        assert root is not None  # there is a worktree of it
+        assert root is not None  # the revision has a worktree
         place = tree / project.root.resolve().relative_to(root.resolve())
         yield Before(_project(place, where), commit_of(root, where)[:7])
 
@@ -441,7 +440,7 @@ def _gate(version: Version, status: Status, text: str) -> Gate:
 
 
 def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gate]:
-    """The gates of a version without an earlier state: whether it is right."""
+    """The gates of a version without an earlier state: whether its result is right."""
     version = edited.version
     if errors := wrong(version, outcome):
         return errors
@@ -454,7 +453,7 @@ def _judged_alone(edited: Edited, outcome: Verified, before: Before) -> list[Gat
 
 
 def of_verified(found: VerifiedVersions) -> Past:
-    """The gates of what `verify` found, one of each version on each problem."""
+    """The gates of the results of `verify`: one for each version on each problem."""
     gates = _unread(found.study, found.broken, "fail")
     for (version, problem), judged in found.pairs:
         text = _("right on {names}").format(names=problem.name)
@@ -465,7 +464,7 @@ def of_verified(found: VerifiedVersions) -> Past:
 
 
 def wrong(version: Version, outcome: Verified) -> list[Gate]:
-    """The gates of what is wrong with a version that was verified, and of what was not judged."""
+    """The gates of the errors of a verified version, including checks without a verdict."""
     found = [outcome] if isinstance(outcome, WorkbenchError) else [each.error for each in outcome]
     errors = {each.message: each for each in found if each}
     return [gate for each in errors.values() for gate in gates_of(version, each, Rules())]
@@ -492,7 +491,7 @@ def beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Keep
     """Recorded times against the kept runs of their version, problem and device.
 
     Raises:
-        UsageError: an unknown version, or no time is recorded of one that was named.
+        UsageError: an unknown version, or no time is recorded for a named one.
         DataError: the baseline is damaged.
         MissingError: a run cannot be kept.
     """
@@ -526,7 +525,7 @@ def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Kee
                 f"`workbench time {study.name}/{version.id}:{problem}` takes it.",
             )
         for each in times:
-            # One device, as everywhere: the one that a time was taken on last.
+            # One device, as everywhere: the one of the newest time.
             if newest is not None and each.device.slug == newest.device.slug:
                 gates.append(_beside(project, version, each, kept, rules, keeping))
     return Past(gates=tuple(gates))

@@ -1,22 +1,22 @@
 """Gates for continuous integration: expectations, regressions, thresholds.
 
-Every gate gives one `Gate` per thing it looked at, passed ones included, so that a
-report can say what was checked. The whole fails where one gate fails (exit code 1),
-and is inconclusive where none fails but one could not be judged (exit code 6): a time that is too
-noisy, a counter that is missing, or one that hangs on how warps meet (`noise.Chance`).
+Every check gives one `Gate` for each thing it examined, passed ones included, so that a report can
+list the checks. The whole fails if one gate fails (exit code 1). It is inconclusive if none fails
+but one could not be judged (exit code 6): a time that is too noisy, a counter that is missing, or
+one that depends on how warps meet (`noise.Chance`).
 
-What was counted in the emulator has no time: where the project names no counters, `COUNTED` are
-gated in its place, but for those whose change was predicted. Instructions are the machine's.
+Emulated profiles have no time: if the project names no counters, `COUNTED` are gated instead,
+except those whose change was predicted. Instructions are the machine's.
 
-A program's time is judged by its interval where both captures have several runs; where they have
-not, a regression must also leave the range by which two durations of one program may differ. Its
+A program's time is judged by its interval if both captures have several runs; if not, a regression
+must also exceed the range by which two durations of one program may differ. Its
 kernels are judged by the counters and limits of the rules; without times, by `COUNTED`.
 
 Settings, in ``[tool.workbench.check]``:
 
 ``max_regression = "2%"``       slower by this much than the parent is allowed (without it: noise,
                                 and of estimated instructions the estimate's error)
-``resolution = "2%"``           what a pass excludes beyond that (`analysis.times.regression`)
+``resolution = "2%"``           the slow-down beyond it that a pass excludes
 ``baseline_runs = 20``          runs that a rolling baseline keeps (`workbench docs ci`)
 ``require_expectations = true`` every version with a parent must predict something
 ``counters = { id = "5%" }``    further counters that must not get worse by more
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from workbench.programs.compared.program import ProgramDifference
     from workbench.programs.compared.steps import KernelStep
 
-#: Counters that are gated without a clock where the project names none: what the emulator knows
-#: exactly, and a slower kernel mostly has more of.
+#: Counters that are gated without a clock if the project names none: the emulator counts them
+#: exactly, and a slower kernel usually has more of them.
 COUNTED = ("instructions", "global_sectors", "shared_wavefronts")
 
 Kind = Literal["expectation", "regression", "limit", "comparable", "result", "claim"]
@@ -82,7 +82,7 @@ _LIMIT = re.compile(r"\s*(<=?|>=?)\s*(-?\d+(?:\.\d+)?)\s*%?\s*")
 class Rules(Record, frozen=True):
     """The settings, read. Percentages as 0-100; `limits` as (sign, bound).
 
-    Without `timed` no duration is judged, nor what else takes a clock where it is not known.
+    Without `timed`, neither durations nor unknown values that only a clock can give are judged.
     """
 
     max_regression: float = 0.0
@@ -98,7 +98,7 @@ _KEYS = tuple(name for name in Rules.__struct_fields__ if name != "timed")
 
 
 class Gate(Record, frozen=True):
-    """One thing that was checked. `file` and `line` are where to look, 0: the whole file."""
+    """One checked thing. `file` and `line` are its place; line 0: the whole file."""
 
     version: str
     kind: Kind
@@ -180,7 +180,7 @@ def check_step(
 ) -> tuple[Gate, ...]:
     """All gates of one step from a version's parent to the version (``sgemm/v3``).
 
-    `judgements` are of its expectations, which point to their line in `file`.
+    `judgements` are those of its expectations, which point to their line in `file`.
     """
     gates: list[Gate] = []
 
@@ -205,14 +205,14 @@ def check_step(
     allowed = rules.counters
     if comparison.clockless and not allowed:
         allowed = dict.fromkeys(COUNTED, rules.max_regression)
-        if comparison["instructions"].ncu.startswith(MACHINE):  # an estimate, and no exact count
+        if comparison["instructions"].ncu.startswith(MACHINE):  # an estimate, not an exact count
             allowed["instructions"] = rules.max_regression or 100 * ESTIMATE_ERROR
     gated = {name: _regression(comparison, name, part) for name, part in allowed.items()}
     timed = rules.timed and not comparison.clockless
     times = {"duration": _time(comparison, rules)} if timed else {}
     for name, (status, text) in [*times.items(), *gated.items()]:
         said = _predicted(name, judgements) if status == "fail" else ""
-        if said and name not in ("duration", *rules.counters):  # nobody asked for this gate
+        if said and name not in ("duration", *rules.counters):  # a gate that was not requested
             text = text.partition(_(": "))[2]
             status, said = "pass", _(", as predicted")
         add("regression", name, status, text + said)
@@ -234,7 +234,7 @@ def _predicted(name: str, judgements: Sequence[Judgement]) -> str:
     return ""
 
 
-#: Groups of counters that only a clock can give: the emulator has none of them.
+#: Groups of counters that only a clock can give: the emulator lacks them.
 _CLOCKED = ("throughput", "issue", "stalls", "pipes", "samples")
 
 
@@ -300,7 +300,7 @@ def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
 
 
 def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
-    """The gate of a version that was measured in turns with an earlier state of itself."""
+    """The gate of a version that was measured in turns with its earlier state."""
     allowed, resolution = rules.max_regression, rules.resolution
     if turns.slowdown is None:
         return inconclusive(label, file, f"{turns.problem}: {turns.silence}")
@@ -339,7 +339,7 @@ def check_programs(
 ) -> tuple[Gate, ...]:
     """All gates of the step from one capture to another; captures have no expectations.
 
-    `steps` are of the kernels that matter, and used where the rules ask for counters.
+    `steps` are those of the kernels that matter; they are used if the rules ask for counters.
     """
     label = f"@{difference.new.name}"
     gates = [
@@ -352,7 +352,7 @@ def check_programs(
         status, message = _program_time(difference, rules.max_regression)
         gates.append(Gate(label, "regression", _("time on the GPU"), status, message))
     if not difference.timed and not difference.moved:
-        from workbench.programs.compared.words import counts_change  # where the feature is
+        from workbench.programs.compared.words import counts_change  # if the feature is installed
 
         gates.append(Gate(label, "regression", _("counts"), "pass", counts_change(difference)))
     if rules.counters or rules.limits or not difference.timed:
@@ -391,7 +391,7 @@ def _program_time(difference: ProgramDifference, allowed: float) -> tuple[Status
 
 
 def overall(gates: Sequence[Gate]) -> Status:
-    """``fail`` before ``inconclusive`` before ``pass``; no gate at all decides nothing."""
+    """``fail`` before ``inconclusive`` before ``pass``; without gates, inconclusive."""
     states = {gate.status for gate in gates}
     if "fail" in states:
         return "fail"

@@ -1,4 +1,4 @@
-"""The gates of what is recorded, for whoever has a session."""
+"""A session's methods for the gates of records."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class GateMethods(Workspace):
     def check(
         self, *targets: str, force: bool = False, timed: bool = True, **chosen: Unpack[Chosen]
     ) -> tuple[Gate, ...]:
-        """Judge recorded profiles by the rules of the project.
+        """Judge recorded profiles by the project's rules.
 
         Args:
             targets: OLD NEW, versions or captures; one version, which is checked against its
                 parent; none: every version that is recorded together with its parent.
-            force: Compare what is not comparable as well.
+            force: Compare even incomparable profiles.
             timed: Whether durations are judged.
             chosen: Selects among the recorded profiles.
 
         Raises:
-            UsageError: targets or rules that cannot be checked, or nothing is recorded of them.
+            UsageError: targets or rules that cannot be checked, or nothing is recorded for them.
             DataError: a damaged file.
         """
         from workbench.gate.judging import Asked, of_recorded, rules_of
@@ -54,7 +54,7 @@ class GateMethods(Workspace):
             over: The version that it is claimed to be faster than.
             at_least: The claimed ratio of their times.
             run: Where and how they run; None: here.
-            again: Verify both now, and time them in turns where a GPU is.
+            again: Verify both now, and time them in turns if there is a GPU.
             chosen: Selects among the recorded profiles.
 
         Raises:

@@ -31,9 +31,9 @@ _TALLY = {
     "fail": N_("{n} failed"),
     "inconclusive": N_("{n} inconclusive"),
 }
-#: GitHub shows a failed gate as an error on its line, and what could not be judged as a warning.
+#: GitHub shows a failed gate as an error on its line, and an unjudged one as a warning.
 _LEVEL = {"fail": "error", "inconclusive": "warning"}
-#: Characters that no XML 1.0 document may hold, not even escaped, and that are not controls.
+#: Characters other than controls that XML 1.0 forbids, even escaped.
 _NOT_XML = dict.fromkeys((65534, 65535), "·")
 _STYLE = {"pass": GOOD, "fail": BAD, "inconclusive": WARN}
 _GATE_TABLE = LIMIT // 4  # characters of one table
@@ -43,7 +43,7 @@ _VERDICTS = {
     "inconclusive": N_("The gate is inconclusive, which does not count as a pass"),
 }
 
-#: Of so many gates those that passed are listed unasked.
+#: Up to this many gates, passed ones are listed by default.
 _GATES = 20
 _WORST_FIRST = (N_("fail"), N_("inconclusive"), N_("pass"))
 
@@ -73,7 +73,7 @@ def _measured(turns: Turns) -> MeasuredTurns:
 
 
 def junit(gates: Sequence[Gate], command: str = "check") -> str:
-    """JUnit XML: a test suite per version; what could not be judged counts as skipped."""
+    """JUnit XML: a test suite per version; an unjudged gate counts as skipped."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="workbench {command}">']
     for version in dict.fromkeys(gate.version for gate in gates):
         own = [gate for gate in gates if gate.version == version]
@@ -121,10 +121,10 @@ def github(gates: Sequence[Gate], below: str = "") -> str:
 
 
 def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = (), head: str = "") -> str:
-    """The comment on gates that passed or failed, below what GitHub takes in one.
+    """The comment on gates that passed or failed, within GitHub's limit for one.
 
-    `steps` are differences as `step_markdown` tells them; those that find no room are counted.
-    `head` stands in place of the common verdict.
+    `steps` are differences in the words of `step_markdown`; those that do not fit are counted.
+    `head` replaces the common verdict.
     """
     loud = [gate for gate in gates if gate.status != "pass"]
     quiet = [gate for gate in gates if gate.status == "pass"]
@@ -147,7 +147,7 @@ def gates_markdown(gates: Sequence[Gate], steps: Sequence[str] = (), head: str =
 
 
 def _gate_table(gates: Sequence[Gate], room: int) -> str:
-    """The rows that fit into so many characters, and how many are left out."""
+    """The rows that fit into `room` characters, and how many are left out."""
     lines = [f"| {_('version')} | {_('gate')} | | |", "| --- | --- | --- | --- |"]
     size = sum(map(len, lines))
     for place, gate in enumerate(gates):
@@ -163,7 +163,7 @@ def _gate_table(gates: Sequence[Gate], room: int) -> str:
 
 
 def check_view(gates: Sequence[Gate], *, passed: bool = False, head: str = "") -> RenderableType:
-    """Count passed and failed gates, list the failed by version; the passed if `passed` or few."""
+    """Count the gates and list failed ones by version; passed ones too, if `passed` or few."""
     listed = passed or len(gates) <= _GATES
     first = f"{head}{_(': ')}{summary(gates)}" if head else summary(gates)
     parts: list[RenderableType] = [Text(first, style=_STYLE[overall(gates)])]

@@ -32,10 +32,10 @@ def card_of(session: CoreSession, targets: tuple[str, ...], selection: Selection
 def figure_of(
     session: CoreSession, kind: Kind, targets: tuple[str, ...], selection: Selection
 ) -> Figure:
-    """The figure that the pages have: of a study (none: the default one), or of a step.
+    """The figure of the pages: of a study (without a target: the default one), or of a step.
 
     Raises:
-        UsageError: the targets mean nothing, or nothing is recorded of them to be drawn.
+        UsageError: unknown targets, or their records hold nothing to draw.
         DataError: a damaged file.
     """
     view = _view(session, kind, targets, selection)

@@ -62,7 +62,7 @@ def command(
     if not any(rung.timing for rung in found.rungs):
         raise UsageError(f"no time of {name} is recorded", f"`workbench time {name}` takes them.")
     named = path or project.root / "README.md"
-    file = Path(os.path.realpath(named))  # a link stays one
+    file = Path(os.path.realpath(named))  # a link stays a link
     if path is None and not file.is_relative_to(os.path.realpath(project.root)):
         raise UsageError(f"{named} leads out of the project", "Name the file with --in.")
     try:
@@ -91,17 +91,17 @@ def command(
 
 
 def markers(study: str) -> tuple[str, str]:
-    """The lines between which the block of a study stands; Markdown shows neither."""
+    """The lines before and after the block of a study; Markdown shows neither."""
     return f"<!-- workbench export readme {study} -->", f"<!-- end of {study} -->"
 
 
 def _placed(text: str, study: str, block: str, name: str) -> str:
-    """The text of a file of that name with its block of a study replaced.
+    """The text of the named file with its block of a study replaced.
 
-    Raises UsageError: the two markers are not there, once each and in order.
+    Raises UsageError: the two markers are not present once each and in order.
     """
     begin, end = markers(study)
-    text = text.replace(f"<!-- workbench publish {study} -->", begin)  # of the last release
+    text = text.replace(f"<!-- workbench publish {study} -->", begin)  # the last release's marker
     first, last = text.find(begin), text.find(end)
     if not (0 <= first < last) or text.count(begin) > 1 or text.count(end) > 1:
         raise UsageError(

@@ -1,7 +1,7 @@
 """A page's figure as a file, PNG, SVG or PDF: the same marks, drawn by matplotlib.
 
-What a figure holds is decided where the page's is; here are the traces, axes and notes that these
-figures use, in the colours of the page by day.
+The code of the page decides the contents of a figure; this module draws its traces, axes and notes,
+in the page's light colours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 FORMATS = (".svg", ".png", ".pdf")
-#: CSS pixels: a figure's width, and so many are an inch.
+#: CSS pixels: a figure's width, and the number per inch.
 _WIDE, _INCH = 900, 96
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
 _MARKERS = {
@@ -43,7 +43,7 @@ def picture(figure: Figure, format_: str) -> bytes:
     palette = _palette()
     found = re.sub(r"@\w+", lambda name: palette.get(name[0], name[0]), json.dumps(figure.spec))
     spec = json.loads(found)
-    # The same figure is the same file: no date and no random name in it.
+    # The same figure gives the same file: it contains no date and no random name.
     style = {"svg.hashsalt": figure.id, "svg.fonttype": "none", "font.size": 9}
     with mpl.rc_context(style):
         size = _WIDE / _INCH, figure.height / _INCH
@@ -64,7 +64,7 @@ def _matplotlib() -> Any:
 
 
 def drawn(card: bytes, format_: str) -> bytes:
-    """A card, which is SVG, as a file: its rectangles and lines of text; raises MissingError."""
+    """A card (SVG) as a file: its rectangles and lines of text; raises MissingError."""
     if format_ == "svg":
         return card
     root = ElementTree.fromstring(card)
@@ -101,7 +101,7 @@ def _palette() -> dict[str, str]:
 
 
 def _text(text: str) -> str:
-    # A dollar begins mathematics, which no name of a kernel means.
+    # A dollar begins mathematics, but kernels' names use it literally.
     return unescape(text.replace("<br>", "\n")).replace("$", r"\$").replace("\u2002", " ")
 
 
@@ -116,7 +116,7 @@ def _draw(axes: Axes, spec: Json) -> None:
         axis = layout["yaxis"]
         names = dict(zip(axis.get("tickvals", places), axis.get("ticktext", places), strict=True))
         axes.set_yticks(range(len(places)), [_text(names.get(place, place)) for place in places])
-        axes.set_ylim(len(places) - 0.4, -0.6)  # the first is above
+        axes.set_ylim(len(places) - 0.4, -0.6)  # the first at the top
         axes.tick_params(axis="y", length=0)
     for trace in data:
         if trace["type"] == "scatter":

@@ -15,7 +15,7 @@ FateName = Literal["same", "fused", "split", "replaced", "came", "went"]
 
 
 class ProgramTime(Document, frozen=True):
-    """Seconds of all kernels of one run; the interval is null where there was but one."""
+    """Seconds of all kernels of one run; the interval is null with a single run."""
 
     seconds: float
     low: float | None
@@ -24,11 +24,11 @@ class ProgramTime(Document, frozen=True):
 
 
 class RankFacts(Document, frozen=True):
-    """One rank (null: a process without a number), of an iteration where there are any.
+    """One rank (null: a process without a number), per iteration if the program has them.
 
-    `work_s`: something ran that waits for nobody; `alone_s`: nothing but communication ran;
-    `talk_s`: the sum of kernels that communicate, `wait_s` of it until the last rank had come,
-    null where that is not known.
+    `work_s`: a kernel ran that waits for no rank; `alone_s`: only communication ran; `talk_s`: the
+    sum of kernels that communicate; `wait_s`: the part of it before the last rank arrived, null if
+    unknown.
     """
 
     rank: int | None
@@ -40,9 +40,9 @@ class RankFacts(Document, frozen=True):
 
 
 class ProgramSide(Document, frozen=True):
-    """Facts of every capture; `commit` is null outside of Git, `nvtx` without ``--nvtx``.
+    """Facts about every capture; `commit` is null outside Git, `nvtx` without ``--nvtx``.
 
-    Of a survey by the emulator every time is null, in each of these documents.
+    If the emulator made the survey, every time in these documents is null.
     """
 
     capture: str
@@ -76,11 +76,11 @@ class RangeRow(Document, frozen=True):
 
 
 class CountedFacts(Document, Counted, frozen=True):
-    """The emulator's counts of launches together: of warps, and of 32-byte sectors."""
+    """The emulator's total counts for launches: of warps, and of 32-byte sectors."""
 
 
 class CountedLine(Document, frozen=True):
-    """A kernel's line with most instructions, sectors and wavefronts; its share of them, 0 to 1."""
+    """A kernel's line with the most instructions, sectors and wavefronts; its share, 0 to 1."""
 
     file: str
     line: int
@@ -88,7 +88,7 @@ class CountedLine(Document, frozen=True):
 
 
 class LaunchClassFacts(Document, frozen=True):
-    """Launches of one block and shared memory whose grids are equal, or nearly, in one run."""
+    """Launches in one run with one block and shared memory, and (nearly) equal grids."""
 
     grids: list[list[int]]
     block: list[int]
@@ -101,10 +101,10 @@ class LaunchClassFacts(Document, frozen=True):
 class KernelRow(Document, frozen=True):
     """A kernel of a program; seconds and launches are of one run, `share` 0 to 1.
 
-    `grid` and `block` are those of most of its time; `configurations` are all, or of
-    `configuration_count` those that take most. `ranges` are those with most of its time, of
-    `range_count`; `range` is the first of them. `counted` (of all launches) and `hottest` are there
-    where the emulator ran it.
+    `grid` and `block` are those with most of its time; `configurations` are all, or the longest
+    among `configuration_count`. `ranges` are those with most of its time, among `range_count`;
+    `range` is the first. `counted` (for all launches) and `hottest` are present if the emulator ran
+    it.
     """
 
     kernel: str
@@ -130,7 +130,7 @@ class KernelRow(Document, frozen=True):
 
 
 class ProgramDocument(ProgramSide, frozen=True):
-    """A captured program, or a large report seen as one; `said` is its text for readers."""
+    """A captured program, or a large report shown as one; `said` is its text for readers."""
 
     said: list[str]
     runs: list[RunFacts]
@@ -139,14 +139,14 @@ class ProgramDocument(ProgramSide, frozen=True):
 
 
 class ClassFate(Document, frozen=True):
-    """A class of launches on both sides; null on the side that lacks it."""
+    """A class of launches on both sides; null on a side that lacks it."""
 
     old: LaunchClassFacts | None
     new: LaunchClassFacts | None
 
 
 class KernelFate(Document, frozen=True):
-    """The fate of a kernel; null on the side that lacks it."""
+    """The fate of a kernel; null on a side that lacks it."""
 
     kernel: str
     fate: FateName
@@ -164,11 +164,11 @@ class KernelFate(Document, frozen=True):
 class ProgramStep(Document, frozen=True):
     """One kernel's step, or null and the reason; `said` is its text for readers.
 
-    `told` is the class of launches that the step is of, null where there is but one, `explains`
-    the part of the kernel's change in the program that they make; of several kernels `told` is the
-    part of all launches, each class as often as the program has it (``1/31 of all launches``).
-    `doubt` says where the profiler's launches and the program's disagree, or what of them nobody
-    looked at. `opposed` tells of launches of another class, whose time went the other way.
+    `told` is the class of launches in the step, null if there is only one; `explains` is their part
+    of the kernel's change in the program. For several kernels, `told` is the part of all launches,
+    with each class as often as in the program (``1/31 of all launches``). `doubt` describes a
+    disagreement between the profiler's and the program's launches, or unprofiled ones. `opposed`
+    describes launches of another class whose time changed in the opposite direction.
     """
 
     kernel: str
@@ -192,10 +192,10 @@ class PartTime(Document, frozen=True):
 
 
 class ProgramsDocument(Document, frozen=True):
-    """The difference of two captures: all times are of one run, or `per` iteration of both.
+    """The difference of two captures: all times are for one run, or `per` iteration of both.
 
-    `said` is what people are told first, a line each. `spans` are from the start of an iteration
-    to that of the next, before and after.
+    `said` are the first lines for readers. `spans` are the times from the start of an iteration to
+    that of the next, before and after.
     """
 
     old: ProgramSide
@@ -214,11 +214,11 @@ class ProgramsDocument(Document, frozen=True):
 
 
 class FaultFacts(Document, ProgramFault, frozen=True):
-    """A fault of kernels at a place."""
+    """A fault of kernels at a source line."""
 
 
 class RunDocument(Document, frozen=True):
-    """``workbench run``: what came of a program on the CPU; `program` is null without launches.
+    """``workbench run``: the result of a program on the CPU; `program` is null without launches.
 
     `code` is the program's own exit code, `exit_code` that of the command. `stopped` says why the
     run ended before the program did; empty: it did not.
@@ -238,7 +238,7 @@ class RunDocument(Document, frozen=True):
     program: ProgramDocument | None
 
 
-#: Command -> its documents of programs.
+#: Command -> its documents on programs.
 SHAPES: Mapping[str, tuple[type[Document], ...]] = {
     "show": (ProgramDocument,),
     "diff": (ProgramsDocument,),

@@ -25,7 +25,7 @@ _ENTRY = struct.Struct("<HHIQI8xI24xQ")
 _PTX_KIND, _ELF_KIND = 1, 2
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ELF = b"\x7fELF"
-#: Bytes that are unpacked from LZ4, which takes seconds.
+#: The most bytes that are unpacked from LZ4; this many take seconds.
 _PATIENCE = 64 * MIB
 _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)([a-z]?)", re.MULTILINE)
 
@@ -39,14 +39,14 @@ class FatEntry(NamedTuple):
 
 
 class Code(NamedTuple):
-    """PTX of a module, and what ptxas made of it (empty where that is not there)."""
+    """The PTX of a module, and its machine code (empty if absent)."""
 
     ptx: bytes
     cubin: bytes
 
 
 def entries(data: bytes) -> Iterator[FatEntry]:
-    """The entries, one behind the other; damaged ones are left out."""
+    """The entries, in order; damaged ones are left out."""
     at, patience = 0, _PATIENCE
     while at + _ENTRY.size <= len(data):
         kind, _, head, payload, packed, arch, whole = _ENTRY.unpack_from(data, at)
@@ -72,7 +72,7 @@ def packed_ptx(data: bytes) -> Iterator[bytes]:
 
 
 def code_of(image: bytes, newest: int) -> Code | None:
-    """Return the PTX for a chip (90), from a fat binary, a cubin or a text; None: it has none."""
+    """The PTX for a chip (90) in a fat binary, a cubin or a text; None: it has none."""
     if image.startswith(_ELF):
         ptx = ptx_inside(image)
         return Code(ptx, image) if ptx else None
@@ -109,7 +109,7 @@ _DEFINED = re.compile(rb"^\s*(\.visible|\.weak)\s+(?:\.\w+\s+|\d+\s+)*" + _NAME,
 def linked(parts: list[bytes]) -> bytes:
     """Join texts of several translation units as nvlink joins machine code.
 
-    Numbers of files are moved so that each part keeps its own.
+    File numbers are shifted so that each part keeps its own.
     """
     out = [parts[0]]
     for place, part in enumerate(parts[1:], 1):
@@ -126,7 +126,7 @@ def linked(parts: list[bytes]) -> bytes:
     def resolved(match: re.Match[bytes]) -> bytes:
         if match[1] not in defined:
             return match[0]
-        # A function may be called before it is defined, where a declaration is there.
+        # A function may be called before it is defined, if it was declared.
         return match[0].replace(b".extern", defined[match[1]], 1) if b".func" in match[0] else b""
 
     return _EXTERN.sub(resolved, text)
@@ -149,7 +149,7 @@ def _unpacked_lz4(data: bytes, size: int) -> bytes:
         if not 0 <= start < len(out):
             raise ValueError("a copy from before the beginning")
         again = out[start : start + length + 4]
-        while len(again) < length + 4:  # it overlaps what it makes
+        while len(again) < length + 4:  # it overlaps its own output
             again += again[: length + 4 - len(again)]
         out += again
     if len(out) != size:

@@ -1,9 +1,9 @@
 """A block of a script, captured: ``with wb.profiled("softmax") as seen:``.
 
-The script is run again, from its beginning, under the tracer and under ncu, which look at the
-launches of this block alone. ncu from 2026.2.1 on can look into a process that runs already, if
-its library was loaded there before CUDA; that would do without, and in a notebook. It is not
-used: docs/api.md says why.
+The script runs again from its beginning, under the tracer and under ncu, which record only the
+launches in this block. Since 2026.2.1, ncu can attach to a running process if its library was
+loaded there before CUDA. That would avoid the second run, and work in a notebook. It is not used:
+docs/api.md says why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workbench.programs.capture.taking import Order, take
 from workbench.session.targets import Target, resolve
 from workbench.session.workspace import Workspace
 
-#: Set in a profiled process, by us or by any tool loaded into it.
+#: Environment variables that are set in a profiled process, by us or by a loaded tool.
 _AGAIN, _INJECTED = "WORKBENCH_PROFILED", "CUDA_INJECTION64_PATH"
 _DOMAIN = "workbench"
 
@@ -33,9 +33,9 @@ class ProfiledBlock(ContextDecorator):
     """The result of `profiled`: a context, or a decorator of a function.
 
     Attributes:
-        name: Of the capture, and of the NVTX range (in the domain ``workbench``).
-        target: The capture, as `Session.show` gives it; None before the block has ended, if it
-            failed, and in the profiled process.
+        name: The name of the capture and of the NVTX range (in the domain ``workbench``).
+        target: The capture, as `Session.show` returns it; None before the block has ended, after a
+            failure, and in the profiled process.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,7 +58,7 @@ class ProfiledBlock(ContextDecorator):
         return _AGAIN in os.environ or _INJECTED in os.environ
 
     def _captured(self) -> Target:
-        """The same script once more, with an eye on this block."""
+        """Capture another run of the same script, restricted to this block."""
         place = Workspace()
         order = Order(
             invocation=Invocation(command=self._command, folder=Path.cwd()),
@@ -93,9 +93,9 @@ def profiled(name: str) -> ProfiledBlock:
     """``wb.profiled``: capture the kernels that a block, or a function's first call, launches.
 
     Args:
-        name: What the capture is called: ``workbench show @NAME`` has it as well.
+        name: The capture's name; ``workbench show @NAME`` shows it as well.
 
-    Raises UsageError: it cannot be a capture's name; or (when the block begins) there is no script
-    to run again. What `take` raises when the block ends.
+    Raises UsageError: an unfit name; or (when the block begins) there is no script to run again.
+    When the block ends, it raises the errors of `take`.
     """
     return ProfiledBlock(name)

@@ -1,4 +1,4 @@
-"""Captures recalled by name (``@NAME``, ``@REV``), two compared, and reports as programs."""
+"""Captures recalled by name (``@NAME``, ``@REV``), comparisons of two, and reports as programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.programs.compared.steps import KernelStep, kernel_steps
 
 
 class Recalled(Record, frozen=True):
-    """A capture, its detailed profile if it has one, and the kernels of it that are meant."""
+    """A capture, its detailed profile if it has one, and its selected kernels."""
 
     capture: ProgramCapture
     detail: Profile | None
@@ -26,7 +26,7 @@ class Recalled(Record, frozen=True):
     def profile(self) -> Profile:
         """The profile of the selected kernels.
 
-        Raises UsageError: none was profiled, or not these.
+        Raises UsageError: no kernel was profiled, or not these.
         """
         if self.detail is None:
             why = next((x.message for x in self.capture.notices), "it was captured without")
@@ -48,7 +48,7 @@ class ProgramDiff:
         self.difference = compare_programs(old.capture, new.capture, force=force)
 
     def steps(self) -> Iterator[KernelStep]:
-        """The stories of the kernels that matter, one after the other: each takes a moment."""
+        """Yield the stories of the kernels that matter; each takes a moment."""
         details = self.old.detail, self.new.detail
         return kernel_steps(self.difference, details, force=self._force)
 
@@ -57,7 +57,7 @@ def open_capture(shelf: Shelf, text: str) -> Recalled:
     """The capture that ``@NAME`` or ``@NAME::KERNEL`` means.
 
     Raises:
-        UsageError: there is none; the hint says how to make it.
+        UsageError: no such capture; the hint says how to make it.
         DataError: it is damaged.
     """
     name, _, kernel = text.removeprefix("@").partition("::")

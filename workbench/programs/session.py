@@ -1,4 +1,4 @@
-"""Captured programs, for whoever has a session."""
+"""A session's methods for captured programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ProgramMethods(Workspace):
         """A captured program: ``@before``, ``@HEAD~1``.
 
         Raises:
-            UsageError: there is none; the hint says how to make it.
+            UsageError: no such capture; the hint says how to make it.
             DataError: it is damaged.
         """
         from workbench.programs.capture.capture_store import find_shelf

@@ -48,7 +48,7 @@ def show_difference(
 
 
 def asked(place: Workspace, text: str) -> CapturedProgram:
-    """The capture that pages are made of: ``@before``, ``@HEAD~1``."""
+    """The capture to make pages from: ``@before``, ``@HEAD~1``."""
     from workbench.views.html.page import CapturedProgram
 
     shelf = find_shelf(place.start)
@@ -61,7 +61,7 @@ def report_file(place: Workspace, text: str) -> ReportFile:
 
     shelf = find_shelf(place.start)
     found = open_capture(shelf, text)
-    assert found.profile is not None  # raises where there is none
+    assert found.profile is not None  # the property raises an error without one
     name = found.capture.name
     return ReportFile(path=shelf.detail_path(name), kernel=found.kernel, label=f"@{name}")
 
@@ -72,7 +72,7 @@ def home(program: CapturedProgram) -> Path:
 
 
 def profiles_above(folder: Path) -> Iterator[tuple[str, Path, Path]]:
-    """Name, profile and root of each capture that a folder, or the next one above it, has."""
+    """Name, profile and root of each capture of a folder, or of the nearest one above with any."""
     shelf = shelf_above(folder)
     for name in shelf.names() if shelf else ():
         if shelf and (path := shelf.detail_path(name)).exists():

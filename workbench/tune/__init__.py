@@ -1,6 +1,5 @@
 """Tuning: find the fastest values of a version's parameters, and record the search.
 
-In come a version whose front matter names a space and an engine; out goes a `record.Tuning`, a
-line a trial, in the store. `record` lies low, because views and gates read it; search and running
-lie above `measure`.
+The input is a version whose front matter names a space, and an engine. The output is a `Tuning` in
+the store, one line for each trial. Search and running import `measure`.
 """

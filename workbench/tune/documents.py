@@ -41,11 +41,11 @@ class TuneWinner(Document, frozen=True):
 
 
 class TuneValue(Document, ValueCost, frozen=True):
-    """A value of a parameter: choices with a time, and its time over that of the best value."""
+    """A value of a parameter: its choices with a time, and its time over that of the best value."""
 
 
 class TuneEffect(Document, Effect, frozen=True):
-    """A share (0-1) of the variance, of one parameter or two; null for what `why` says."""
+    """The share (0-1) of the variance due to one parameter or two; null for the reason in `why`."""
 
     levels: tuple[TuneValue, ...] = ()
 
@@ -58,17 +58,17 @@ class TuneEffects(Document, Effects, frozen=True):
 
 
 class TuneCliff(Document, Cliff, frozen=True):
-    """One step of one parameter that costs much, and what moved."""
+    """One step of one parameter that costs much, and the facts that moved."""
 
 
 class TuneWrongChoice(Document, WrongChoice, frozen=True):
-    """The time of a problem's winner on each problem; null where it was not timed."""
+    """The time of a problem's winner on each problem; null if it was not timed."""
 
 
 class TunedVersion(Document, frozen=True):
     """A version's tuning: all of its trials, and the best of each problem.
 
-    `steps` are from the runner-up to the winner, where both were profiled.
+    `steps` go from the runner-up to the winner, if both were profiled.
     """
 
     version: str

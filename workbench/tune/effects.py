@@ -2,26 +2,25 @@
 
 Effects are those of a functional analysis of variance (F. Hutter, H. Hoos, K. Leyton-Brown: An
 Efficient Approach for Assessing Hyperparameter Importance, 2014) on the logarithm of the time, so
-that an effect is a factor. A search times no balanced grid, so the parts are differences of sums of
-squares of linear models with a column a value (type II, F. Yates, 1934): of a parameter, what the
-model of all parameters leaves unexplained without it; of two together, what the model of all
-parameters leaves unexplained without a column for each pair of their values. With SS that
-difference, f its degrees of freedom, TSS the sum of squares around the mean and e the variance of
-what is left::
+that an effect is a factor. A search does not time a balanced grid, so the parts are differences
+between sums of squares of linear models with one column per value (type II, F. Yates, 1934). The
+part of one parameter is the sum that the model of all parameters gains by it. The part of a pair is
+the sum that this model gains by a column for each pair of values. SS is that difference, f its
+degrees of freedom, TSS the sum of squares around the mean, e the residual variance::
 
     share = (SS - f e) / (TSS + e)                (omega squared, W. Hays, 1963)
 
-Where every combination was timed, nothing is left but noise, and e is that of the intervals. Else e
-is the residual variance of the larger model, and a share is told if not one in a hundred
-permutations of the residuals gives as much (D. Freedman, D. Lane, 1983). Effects that the
+If every combination was timed, only noise is left, and e is that of the intervals. Else e
+is the residual variance of the larger model, and a share is reported if fewer than one in a hundred
+permutations of the residuals give as much (D. Freedman, D. Lane, 1983). Effects that the
 timed choices cannot tell apart are not reported.
 
 A cliff is a step of one parameter to its next value that makes a choice slower by `CLIFF` or more,
-beyond both intervals, and whose cause is known: a fact that the compiler or the emulator gives of
-both choices, if it moved far enough to make half of the difference. The time is taken as
-proportional to it, but for what a unit of the SMs counts: of that only the part that the slower
-choice waits for it (Amdahl's law), which is all of the time where the unit is `FULL`. Occupancy
-hides what is waited for, and so is a reason only where it was counted that nothing else is.
+beyond both intervals, and whose cause is known: a fact that the compiler or the emulator reports
+for both choices, if it moved far enough to explain half of the difference. The time is taken as
+proportional to it. For a unit of an SM, only the time in which the slower choice waits for it is
+(Amdahl's law); this is all of the time if the unit is `FULL`. Occupancy hides latency, so it is a
+reason only if the counters show no other one.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ from workbench.language import N_
 from workbench.model import Record
 from workbench.units import digits3, factor, quantity
 
-#: A step to a neighbour that costs so much is a cliff.
+#: A step to a neighbour that costs at least this factor is a cliff.
 CLIFF = 1.15
-#: Part of a step's logarithm that a fact must make, were the time proportional to it.
+#: The part of a step's logarithm that a fact must explain if the time is proportional to it.
 _ENOUGH = 0.5
 #: Permutations of residuals, and how many of them may give as much by chance.
 _ORDERS, _BY_CHANCE = 199, 1
@@ -56,9 +55,9 @@ Matrix = NDArray[np.float64]
 
 
 class ValueCost(Record, frozen=True):
-    """A value of a parameter: of how many choices with it there is a time, and what it costs.
+    """A value of a parameter: how many choices with it have a time, and its cost.
 
-    `factor` is the time over that of the best value, all other parameters alike; None: not told.
+    `factor` is the time over that of the best value, all other parameters equal; None: unknown.
     """
 
     value: Value
@@ -69,7 +68,7 @@ class ValueCost(Record, frozen=True):
 class Effect(Record, frozen=True):
     """The effect of one parameter, or of two together beyond each alone, on the time.
 
-    `share` is the part (0-1) of the variance of the time's logarithm; None for what `why` says.
+    `share` is the part (0-1) of the variance of the time's logarithm; None for the reason in `why`.
     """
 
     parameters: tuple[str, ...]
@@ -81,7 +80,7 @@ class Effect(Record, frozen=True):
 class Effects(Record, frozen=True):
     """The effects on one problem, the largest first; `tried`: how many choices have a time.
 
-    `complete`: of the values that were tried, every combination has one.
+    `complete`: every combination of the values that were tried has one.
     """
 
     problem: str
@@ -95,7 +94,7 @@ class Cliff(Record, frozen=True):
     """A parameter's step to a neighbouring value that makes choices slower.
 
     `factor` is the largest of `cases`, which differ in their other parameters; `fast` and `slow`
-    are that one's two choices. `limiter` is what moved; `moved` says from where to where.
+    are its two choices. `limiter` names the fact that moved; `moved` gives the values.
     """
 
     problem: str
@@ -111,7 +110,7 @@ class Cliff(Record, frozen=True):
 class WrongChoice(Record, frozen=True):
     """The cost of one problem's winner on others: its time over the best one's there.
 
-    A cost is None where that choice was not timed.
+    A cost is None if that choice was not timed.
     """
 
     problem: str
@@ -123,7 +122,7 @@ class WrongChoice(Record, frozen=True):
 
 
 def effects(tuning: Tuning, problem: str) -> Effects:
-    """Main effects and interactions of two parameters, over what was timed on a problem."""
+    """Main effects and interactions of two parameters, over the choices timed on a problem."""
     scored = [(each, s) for each in tuning.of(problem) if (s := score(tuning.engine, each))]
     trials = [each for each, _ in scored]
     count = {
@@ -166,7 +165,7 @@ def _largest(effect: Effect) -> float:
 
 
 def _noise(trials: Sequence[Trial]) -> float:
-    """The variance of a logarithm of a time that its intervals show."""
+    """The variance of the logarithm of a time, estimated from the intervals."""
     halves = [
         math.log(each.high_s / each.low_s) / 2 for each in trials if each.low_s and each.high_s
     ]
@@ -174,7 +173,7 @@ def _noise(trials: Sequence[Trial]) -> float:
 
 
 class _Model(NamedTuple):
-    """A linear model: an orthonormal basis of what its columns span, and what it leaves."""
+    """A linear model: an orthonormal basis of its columns' span, its rank and its residual."""
 
     basis: Matrix
     rank: int
@@ -182,7 +181,7 @@ class _Model(NamedTuple):
 
 
 class _Fit:
-    """Models of one problem's times. `y` are their logarithms, `table` the columns of a parameter.
+    """Models of one problem's times. `y` are their logarithms, `table` the columns by parameter.
 
     `noise` is the variance without any cause; None: the residual gives it.
     """
@@ -209,7 +208,7 @@ class _Fit:
 
     @cached_property
     def costs(self) -> dict[str, list[float]]:
-        """Of each parameter: time of each value over that of the best one, all others alike."""
+        """By parameter: the time of each value over that of the best one, all others equal."""
         columns = [np.ones((len(self._y), 1)), *self._table.values()]
         solution = np.linalg.lstsq(np.hstack(columns), self._y, rcond=None)[0]
         __, *parts = np.split(solution, np.cumsum([own.shape[1] for own in columns[:-1]]))
@@ -263,14 +262,14 @@ class _Fit:
 
 
 def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
-    """Steps of one parameter that cost `CLIFF` or more and why, like ones together.
+    """Steps of one parameter that cost `CLIFF` or more, and why; similar ones are merged.
 
     The largest is first.
     """
     found: dict[tuple[object, ...], list[Cliff]] = defaultdict(list)
     for parameter, fast, slow, ratio in _steps(tuning, problem):
         limiter, moved = limiters(fast, slow, ratio)
-        if limiter:  # without one, nobody learns anything of the step
+        if limiter:  # a step without a known cause teaches nothing
             alike = (parameter, fast.values[parameter], slow.values[parameter], limiter)
             one = Cliff(problem, parameter, limiter, ratio, 1, fast.values, slow.values, moved)
             found[alike].append(one)
@@ -281,7 +280,7 @@ def cliffs(tuning: Tuning, problem: str) -> tuple[Cliff, ...]:
 
 
 def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, float]]:
-    """Neighbours a cliff apart, beyond intervals: parameter, the faster, the slower, the factor."""
+    """Neighbours a cliff apart, beyond their intervals: parameter, faster, slower, factor."""
     scores = ((each, score(tuning.engine, each)) for each in tuning.of(problem))
     timed = {key_of(each.values): (each, seconds) for each, seconds in scores if seconds}
     for trial, seconds in timed.values():
@@ -300,14 +299,14 @@ def _steps(tuning: Tuning, problem: str) -> Iterator[tuple[str, Trial, Trial, fl
 
 
 class _Moved(NamedTuple):
-    """A fact that makes the slower choice slower: by what factor, were the time proportional."""
+    """A fact that slows the slower choice; `factor` assumes that the time is proportional to it."""
 
     limiter: str
     factor: float
     text: str
 
 
-#: Counts that take longer if larger: the name of each, and its text.
+#: Counts that take longer if they are larger: their names and texts.
 _COUNTS = {
     "shared_wavefronts": (
         N_("shared-memory wavefronts"),
@@ -317,7 +316,7 @@ _COUNTS = {
     "instructions": (N_("instructions"), "instructions {old} → {new} ({times})"),
     "atomics": (N_("atomics at one address"), "atomics at one address {old} → {new} ({times})"),
 }
-#: The same of what a choice takes.
+#: Resources that a choice takes: their names and texts.
 _TAKES = {
     "spills": (N_("spills"), "spills {old} → {new} bytes a thread"),
     "local memory": (N_("local memory"), "local memory {old} → {new} bytes a thread"),
@@ -330,7 +329,7 @@ _OCCUPANCY = "theoretical occupancy {old} → {new}"
 def limiters(fast: Trial, slow: Trial, ratio: float) -> tuple[str, tuple[str, ...]]:
     """Facts that moved far enough to make a choice slower by `ratio`.
 
-    Gives the name of the one that moved most, "" without one, and a text a fact.
+    Returns the name of the one that moved most ("" without one), and one text for each fact.
     """
     moved = [
         each
@@ -375,9 +374,9 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 
 
 def _bound(counter: str, slow: Trial) -> float:
-    """Part (0-1) of a choice's time in which it waits for the unit that counts; 0 if unknown.
+    """The part (0-1) of a choice's time in which it waits for the counted unit; 0 if unknown.
 
-    Memory answers after a while, however far from its peak it is: there it is 1.
+    A count without a unit gives 1: memory has latency however far from its peak it is.
     """
     if counter not in BUSY:
         return 1.0
@@ -392,7 +391,7 @@ def _fitting(facts: Mapping[str, float]) -> float:
 
 
 def _uneven(facts: Mapping[str, float]) -> float | None:
-    """Factor by which the last blocks of a grid, which leave SMs idle, make it longer.
+    """The factor by which the last blocks of a grid, which leave SMs idle, lengthen it.
 
     A grid that fills no wave is judged by its blocks for each SM: occupancy does not matter there.
     """
@@ -403,12 +402,12 @@ def _uneven(facts: Mapping[str, float]) -> float | None:
 
 
 def _conflicts(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
-    """True if most of the added wavefronts are of bank conflicts."""
+    """True if most of the added wavefronts come from bank conflicts."""
     name, every = "shared_wavefronts_excess", "shared_wavefronts"
     return name in a and name in b and b[name] - a[name] >= 0.5 * (b[every] - a[every])
 
 
-#: Counters by which blocks an SM holds: what takes them.
+#: Counters that limit the blocks on an SM, and the resource behind each.
 _LIMITS = {
     "occupancy_limit_registers": "registers",
     "occupancy_limit_shared": "shared memory",
@@ -420,8 +419,8 @@ _LIMITS = {
 def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     """Fewer warps on an SM, and the resource that limits them, if one does.
 
-    Of grids that fill no wave, occupancy does not matter: there, warps are fewer only where blocks
-    are smaller.
+    Occupancy does not matter for grids that fill no wave: there, warps are fewer only if blocks are
+    smaller.
     """
     if all(0 < each.facts.get("waves", 1.0) < 1 for each in (fast, slow)):
         yield from _smaller(fast, slow)
@@ -442,7 +441,7 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
             old, new = quantity(before, unit), quantity(after, unit)
             texts.append(_TAKES[what][1].format(old=old, new=new))
         if what == cause and before is not None and after is not None and after <= before:
-            cause = "block size"  # of which as much fits, or more
+            cause = "block size"  # as much of the resource fits, or more
     if not cause and len(texts) == 1:
         cause = next(what for what, *_ in took if texts[0].startswith(what))
     old, new = (quantity(100 * (each.occupancy or 0.0), "%") for each in (fast, slow))
@@ -452,7 +451,7 @@ def _occupied(fast: Trial, slow: Trial) -> Iterator[_Moved]:
 
 
 def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
-    """Fewer warps in as many blocks, where the grid fills no wave."""
+    """Fewer warps in at least as many blocks, if the grid fills no wave."""
     sides = [(each.facts["waves"], each) for each in (fast, slow)]
     before, after = (share * (each.occupancy or 0.0) for share, each in sides)
     blocks, as_many = (share * _fitting(each.facts) for share, each in sides)

@@ -1,4 +1,4 @@
-"""The page of a tuned version: winner and runner-up, what matters, where the cliffs are."""
+"""The page of a tuned version: winner and runner-up, important parameters, and cliffs."""
 
 from __future__ import annotations
 

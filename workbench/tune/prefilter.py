@@ -1,8 +1,8 @@
-"""Discard choices that cannot run, or are wrong, before a GPU is asked.
+"""Discard choices that cannot run, or are wrong, before they reach a GPU.
 
-Each is compiled, held against the chip's limits and verified on a small problem; a sample of its
-blocks is counted, and counts and the chip's peaks give an estimate of its time: an order, and no
-reason to pass a choice over on a GPU.
+Each is compiled, compared with the chip's limits and verified on a small problem. A sample of its
+blocks is counted; the counts and the chip's peaks give an estimate of its time. The estimate orders
+the choices; it excludes none from the GPU.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from workbench.tune.space import Space
 
 #: Seconds that the emulator has for one choice.
 EMULATOR_S = 20.0
-#: Blocks of a launch that are counted: edges of the grid, and some from within.
+#: Number of blocks of a launch that are counted: edges of the grid, and some inside it.
 _BLOCKS = 8
-#: Counting is slow from so many seconds on; a smaller problem has this part of the work at least.
+#: Counting is slow beyond this many seconds; a smaller problem has at least 1/64 of the work.
 _SLOW_S, _SMALLEST = 1.5, 64
 #: Warps below this part of those that an SM holds are too few to hide latency, as a rule of thumb.
 _ENOUGH_WARPS = 0.25
 #: Counters that are kept.
 _COUNTERS = ("shared_wavefronts", "shared_wavefronts_excess", "global_sectors", "instructions")
-#: Units that are all busy hinder each other; an SM asks the L2 for so many sectors a cycle.
+#: The norm that combines busy units, which hinder each other; an SM's L2 sectors per cycle.
 _NORM, _SECTORS_A_CYCLE = 4, 2.0
-#: Metrics of a unit's cycles begin so.
+#: The prefix of the metrics of units' cycles.
 _CYCLES = "ptx__bound_cycles_"
-#: Instructions whose results any memory or lane decides.
+#: Instructions whose results depend on memory or on other lanes.
 _ANY = ("ld", "ldu", "atom", "tex", "shfl", "vote", "match", "activemask", "elect", "call")
 
 
 class Sifted(NamedTuple):
-    """A choice after the sieve; `subject` is None where it fell away for `trial`'s fate."""
+    """A choice after the sieve; `subject` is None if it was dropped with `trial`'s fate."""
 
     values: Values
     subject: Subject | None
@@ -72,7 +72,7 @@ class Sifted(NamedTuple):
 
 
 class Sieve:
-    """Discards choices before a GPU is asked. It compiles for `arch`, whose `device` they run on.
+    """Discards choices before they reach a GPU. It compiles for the `arch` of their `device`.
 
     It verifies and counts no choice after `until`, by `time.monotonic`.
     """
@@ -90,7 +90,7 @@ class Sieve:
         part = max(1.0, min(EMULATOR_S, (until - time.monotonic()) / 4))
         short = replace(options, arch=arch, seed=runner.engine.seed, limit=Deadline(part))
         self._emulator = EmulatorEngine(runner.project, short)
-        self._smaller: Problem | None = None  # that choices are counted on, if not their own
+        self._smaller: Problem | None = None  # choices are counted on it; None: on their own
         self._slow = False  # the smallest problem takes the emulator too long
         same = [each.device for each in map(chip, chips()) if device_slug(each.name) == device]
         self._device = same[0] if same else device_of(arch)
@@ -133,7 +133,7 @@ class Sieve:
         return Sifted(values, subject, trial)
 
     def _fits(self, trial: Trial, subject: Subject) -> Trial:
-        """The trial with what its launches take of the chip."""
+        """The trial with the resources that its launches take."""
         built = subject.built
         known = {each.name: each for each in built.build.resources} if built else {}
         registers, shared, least = 0, 0, None
@@ -164,7 +164,7 @@ class Sieve:
         return replace(trial, registers=registers, shared=shared, occupancy=least, facts=facts)
 
     def _verified(self, version: Version) -> tuple[Fate, WorkbenchError] | None:
-        """Verify on the smallest problem; None: right, or nothing can run it."""
+        """Verify on the smallest problem; None: right, or it cannot be verified."""
         study = self._runner.study
         for problem in sorted(study.problems_for("verify"), key=study.flops):
             try:
@@ -181,10 +181,10 @@ class Sieve:
         return None
 
     def _counted(self, trial: Trial, subject: Subject, version: Version) -> Trial:
-        """The trial with its estimate, where the emulator can count it.
+        """The trial with its estimate, if the emulator can count it.
 
-        Where that takes long, choices are counted on a smaller problem instead, and the estimate
-        is scaled by the work.
+        If that takes long, choices are counted on a smaller problem instead, and the estimate is
+        scaled by the work.
         """
         study, problem = self._runner.study, subject.problem
         loss = self._loss(subject)
@@ -204,7 +204,7 @@ class Sieve:
     def _loss(self, subject: Subject) -> list[float]:
         """The factor of each launch's time over a full chip's, by its shape alone.
 
-        The SM that has most blocks decides, and few warps wait longer for each other.
+        The SM with the most blocks decides; few warps hide less latency.
         """
         build, sms = built_of(subject).build, max(self._device.sms, 1)
         found = []
@@ -251,7 +251,7 @@ class Sieve:
         return replace(trial, estimate=estimate or None, facts=facts)
 
     def _sibling(self, version: Version) -> Problem | None:
-        """A smaller problem that is large enough to tell choices apart; None: there is none."""
+        """A smaller problem that is large enough to distinguish choices; None: no such problem."""
         study, problem = self._runner.study, self._space.problem
         for each in sorted(study.problems.values(), key=study.flops):
             if study.flops(problem) / _SMALLEST <= study.flops(each) < study.flops(problem) / 2:
@@ -262,7 +262,7 @@ class Sieve:
 
 
 def _units(launch: Launch) -> dict[str, float]:
-    """Cycles that each unit is busy with a launch, at its peak."""
+    """The cycles that each unit is busy with a launch at its peak rate."""
     names = (name for name in launch.metrics if name.startswith(_CYCLES))
     return {name.removeprefix(_CYCLES): _number(launch, name) or 0.0 for name in names}
 
@@ -270,7 +270,7 @@ def _units(launch: Launch) -> dict[str, float]:
 def _counts(
     launch: Launch, units: Mapping[str, float], work: float, clock: float
 ) -> dict[str, float]:
-    """Counters of a launch that tell choices apart, scaled by `work`."""
+    """Counters of a launch that distinguish choices, scaled by `work`."""
     found = {name: read(launch, name) for name in _COUNTERS}
     return {
         name: float(each.value) * work for name, each in found.items() if isinstance(each, Reading)
@@ -281,9 +281,9 @@ def _counts(
 
 
 def _meeting(counts: Counts) -> float:
-    """Turns of atomics at one place in global memory, to which all lanes of a launch go.
+    """Turns of atomics at one address in global memory that all lanes of a launch use.
 
-    It serves one a cycle. A warp's integers go there together.
+    The address serves one turn a cycle. A warp's integer atomics take one turn.
     """
     makers = defaultdict(list)
     for row in counts.rows:
@@ -309,7 +309,7 @@ def _meeting(counts: Counts) -> float:
 
 
 def _together(launch: Launch, units: Mapping[str, float], sms: int) -> float:
-    """Cycles of a launch whose units hinder each other: their norm, from which none is left out."""
+    """Cycles of a launch whose units hinder each other: the norm over all units' cycles."""
     sectors = _number(launch, "memory_l2_theoretical_sectors_global") or 0.0
     every = [*units.values(), sectors / _SECTORS_A_CYCLE / max(sms, 1)]
     return float(sum(each**_NORM for each in every) ** (1 / _NORM))

@@ -1,7 +1,7 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference where they may be the best. Those then race in turns, with the
+and compared with the reference if they may be the best. Those then race in turns, with the
 stopping rule of `workbench time`. Each trial is kept as it ends.
 """
 
@@ -64,24 +64,24 @@ from workbench.tune.search import Everything, Sampled, Search
 from workbench.tune.space import Space
 from workbench.units import quantity, several
 
-#: A space of so many choices is tried whole: of fewer than that a sampler saves nothing.
+#: A space of at most this many choices is tried whole: a sampler would save nothing.
 _SMALL = 32
-#: Parts of the budget after which the CPU counts no further choice, and the GPU tries none.
+#: Parts of the budget after which the CPU counts no further choices, and the GPU tries none.
 _COUNTING, _SCREENING = 0.4, 0.85
-#: Seconds that a GPU has for one choice: more is taken for a hang.
+#: Seconds that a GPU has for one choice; a longer run counts as a hang.
 HANG_S = 60.0
-#: Choices that are handed to the GPU together; a search proposes as many, or of a space in which
-#: that would be much a tenth, and a few at least: what it learns of them is what it saves.
+#: Choices that go to the GPU together. A search proposes as many, or a tenth of a small space, but
+#: at least a few: it saves by learning from earlier choices.
 _TOGETHER, _TENTH, _FEW = 16, 10, 4
-#: Rounds of a search in a row that gain nothing of this part, until it is over.
+#: A search ends after this many rounds in a row that each gain less than this part.
 _PATIENCE, _BETTER = 4, 0.01
-#: Most that race in turns.
+#: The most choices that race in turns.
 _MOST_RACING = 12
-#: A choice alone: as few samples as have an interval, and a graph where a launch is short. The
-#: clock is not waited for long: those whose times lie near each other take turns afterwards.
+#: A choice alone: the fewest samples that have an interval, and a graph if a launch is short. It
+#: waits briefly for the clock: choices with similar times take turns afterwards.
 _ALONE = TimeOptions(min_samples=8, max_samples=8, limit_s=2.0, settle_s=1.0, graph_below_s=50e-6)
 _ALONE_WHY = "slower than the best, timed alone"
-#: Of those that may be the best, until none can be faster than the first by more than the width.
+#: Choices that may be the best, until none can be faster than the first by more than the width.
 _IN_TURNS = replace(_ALONE, min_samples=20, max_samples=2560, limit_s=10.0)
 
 
@@ -91,8 +91,8 @@ class TuneManner(NamedTuple):
     Attributes:
         restart: Discard the records of earlier runs.
         profile: Profile winner and runner-up afterwards.
-        since: When this run was first begun (ISO 8601), if it was broken off since: its records
-            are not discarded, and a search that had ended is not begun again.
+        since: When this run first began (ISO 8601), if it was interrupted: its records are not
+            discarded, and a search that had ended does not begin again.
     """
 
     budget_s: float
@@ -207,7 +207,7 @@ class Tuner:
     # --- one problem -----------------------------------------------------------------------
 
     def _tuned(self, space: Space, whole: bool, budget_s: float) -> Reason:
-        """Tune on one problem, within so many seconds."""
+        """Tune on one problem, within a time in seconds."""
         begin = time.monotonic()
         until = begin + budget_s
         counting = begin + (_COUNTING if self._timing else 1.0) * budget_s
@@ -249,7 +249,7 @@ class Tuner:
         return found
 
     def _sift(self, space: Space, sieve: Sieve, choices: Sequence[Values]) -> list[Sifted]:
-        """Sift choices, keep those that fell away, and give the others from the best on."""
+        """Sift choices, record those that were dropped, and return the others, the best first."""
         name = space.problem.name
         kept, gone = [], 0
         with self._display.counting(len(choices)):
@@ -268,7 +268,7 @@ class Tuner:
         return [known.pop() if each.trial.estimate else each for each in kept]
 
     def _screened(self, space: Space, search: Search, sieve: Sieve, until: float) -> Reason:
-        """Time (without a GPU count) choices, each alone, until none is left, or time is over."""
+        """Time choices (count them without a GPU), each alone, until none is left or time is up."""
         patience = _Patience(self._best(space))
         whole = isinstance(search, Everything)
         together = 10**9 if whole and self._timing else _a_round(space)
@@ -326,7 +326,7 @@ class Tuner:
             )
 
     def _alone(self, sifted: Sifted, ending: Ending) -> None:
-        """Keep what became of a choice alone on the GPU."""
+        """Keep the result of a choice alone on the GPU."""
         trial, result, error = sifted.trial, ending.result, ending.error
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         trial = replace(trial, gpu_s=seconds)
@@ -361,7 +361,7 @@ class Tuner:
             self._on_gpu([sifted], options, self._ran)
 
     def _again(self, space: Space, trials: Sequence[Trial]) -> list[Sifted]:
-        """Trials with their subjects, compiled (or found so)."""
+        """Trials with their subjects, compiled now or taken from the cache."""
         found = []
         for trial in trials:
             version = space.candidate(trial.values)
@@ -372,7 +372,7 @@ class Tuner:
         return found
 
     def _ran(self, field: Sequence[Sifted], ending: Ending) -> None:
-        """Keep the times of a race; where it broke, those that each had alone stand."""
+        """Keep the times of a race; if it broke off, the times that each had alone remain."""
         result, error = ending.result, ending.error
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
@@ -386,12 +386,12 @@ class Tuner:
             fate: Fate = "dropped" if raced.dropped else "timed"
             self._keep(_timed(replace(trial, gpu_s=spent, why=why), fate, raced.samples))
 
-    # --- the winner is right ------------------------------------------------------------
+    # --- verifying the winner -----------------------------------------------------------
 
     def _proved(self, space: Space) -> bool:
-        """Verify the best choice on every problem of the study, and keep what comes of it.
+        """Verify the best choice on every problem of the study, and keep the result.
 
-        False: it is wrong, and another one is the best now.
+        False: it is wrong, and another one is now the best.
         """
         study, name = self._runner.study, space.problem.name
         best = next(iter(ranked(self._of(space))), None)
@@ -409,7 +409,7 @@ class Tuner:
                 _, check, error = self._runner.verify([subject])[0]
             except UnableError:
                 continue
-            except UsageError as refused:  # no chip runs its launch
+            except UsageError as refused:  # the launch exceeds the chip's limits
                 check, error = None, KernelError(refused.message, refused.hint)
             if error is None:
                 right.add(each.name)
@@ -426,7 +426,7 @@ class Tuner:
         return True
 
     def _reopen(self, space: Space) -> None:
-        """Give choices their turn that lost to one which is wrong."""
+        """Give choices that lost to a wrong one their turn."""
         again = []
         for each in self._of(space):
             if each.fate == "dropped" and each.verified:
@@ -482,7 +482,7 @@ def _a_round(space: Space) -> int:
 
 
 def _over(kept: Tuning, begun: TuningBegun, since: str) -> bool:
-    """True if the kept tuning ended complete, at or after `since`, for this space and problems."""
+    """True if the kept tuning is complete, for this space and problems, and ended after `since`."""
     ended = kept.stopped >= since and kept.ended in ("space", "converged", "budget")
     return ended and begun.goes_on(kept) and set(begun.problems) <= set(kept.problems)
 
@@ -494,7 +494,7 @@ def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> E
 
     Raises:
         MissingError: nothing can run here.
-        UsageError: GPUs that are not here, or of several models.
+        UsageError: the GPUs are not here, or are of several models.
     """
     short = replace(run, limit=Deadline(HANG_S, run.limit.end))
     if run.gpus:
@@ -571,7 +571,7 @@ def _profiled(runner: Experiment, candidate: Version, path: Path) -> bool:
     try:
         known = runner.store.totals(path).source_hash
     except DataError:
-        return False  # it is taken anew
+        return False  # it is taken again
     return known == source_hash(runner.project, candidate)
 
 

@@ -1,7 +1,7 @@
 """Propose the next choice: all of a small space, or samples of Optuna.
 
-Optuna (extra ``tune``) is imported where a space is too large to be tried whole. Its study lives
-in memory alone: results of earlier runs are fed to it again, from our own record.
+Optuna (extra ``tune``) is imported if a space is too large to be tried whole. Its study is in
+memory only: it gets results of earlier runs again, from our own record.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from workbench.errors import MissingError
 from workbench.ladder.tunings import Value, Values, key_of
 from workbench.tune.space import Space
 
-#: Choices that are proposed again, or that the space does not hold, until others are taken.
+#: Repeated or invalid proposals in a row before choices are drawn at random.
 _VAIN = 20
-#: A space all of whose choices may be listed.
+#: The largest space whose choices may all be listed.
 _LISTED = 1 << 16
 
 
 class Everything:
-    """All choices, in an order that is given, each once."""
+    """All choices, in a given order, each once."""
 
     name = "all"
 
@@ -32,20 +32,20 @@ class Everything:
         self._left = iter(choices)
 
     def ask(self, most: int) -> list[Values]:
-        """The next ones, at most so many; none: there are no more."""
+        """The next choices, at most `most`; empty: there are no more."""
         return list(itertools.islice(self._left, most))
 
     def tell(self, values: Values, seconds: float | None) -> None:
-        """Report the time of a choice: what comes next does not depend on it."""
+        """Ignore the time of a choice: the order does not depend on it."""
 
 
 class Sampled:
-    """Optuna's tree-structured Parzen estimator, over the places of values in their lists.
+    """Optuna's tree-structured Parzen estimator, over the indices of values in their lists.
 
-    A list of numbers in order is an axis, on which near values say something of each other; any
-    other one is a set of words. It models the logarithm of the time. Before its samples it proposes
-    `first`, then the choices that differ from the best in one value: samples come near to a best
-    choice, and seldom to it. Raises MissingError: Optuna is not installed.
+    A sorted list of numbers is an axis, on which near values inform each other; any other list is a
+    set of words. It models the logarithm of the time. Before its samples it proposes
+    `first`, then the choices that differ from the best in one value: samples come near a best
+    choice, but seldom hit it. Raises MissingError: Optuna is not installed.
     """
 
     name = "optuna-tpe"
@@ -75,7 +75,7 @@ class Sampled:
         }
 
     def ask(self, most: int) -> list[Values]:
-        """The next ones, each once, at most so many; none: there are no more."""
+        """The next choices, each once, at most `most`; empty: there are no more."""
         optuna = _optuna()
         for values in self._beside()[:most]:
             self._study.enqueue_trial(self._places(values), skip_if_exists=True)
@@ -98,7 +98,7 @@ class Sampled:
         return found
 
     def _beside(self) -> list[Values]:
-        """Unknown choices that differ from the best in one value, in any order."""
+        """Untried choices that differ from the best in one value, in random order."""
         if self._best is None:
             return []
         best = self._best[1]
@@ -112,7 +112,7 @@ class Sampled:
         return found
 
     def _others(self, most: int) -> list[Values]:
-        """Choices by chance, where the sampler comes back to those that are known."""
+        """Random choices, if the sampler repeats known ones."""
         space, draw = self._space, self._chance
         if space.size <= _LISTED:
             every = list(space.every())
@@ -129,7 +129,7 @@ class Sampled:
         return found
 
     def tell(self, values: Values, seconds: float | None) -> None:
-        """Report the time of a choice, of one that it has not proposed as well; None: no time."""
+        """Report the time of a choice, even of one that it has not proposed; None: no time."""
         optuna = _optuna()
         key = key_of(values)
         self._known.add(key)

@@ -1,6 +1,6 @@
 """The tables of ``workbench tune``: winners and fates of the rest; effects, cliffs, sizes.
 
-A page and a terminal print the same rows, and decide nothing.
+A page and a terminal print the same rows.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _UNKNOWN = N_(
     "ranked by counts alone: the emulator knows no latency, no caches and no clocks, so neighbours "
     "in this order may change places on a GPU; `workbench tune --engine gpu` times them"
 )
-#: Most cliffs in a table, and further counters of a step beyond those of its sentence.
+#: The most cliffs in a table, and the most counters of a step beyond those in its sentence.
 _CLIFFS, _COUNTERS = 12, 6
-#: Name -> the name for use without a number.
+#: Name -> the name when it is used without a number.
 _APART = {"global sectors": N_("sectors of global memory")}
 
 
@@ -129,9 +129,9 @@ def _notes(tuning: Tuning) -> list[str]:
 
 
 def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[str, Step]]) -> Sheet:
-    """The table of ``workbench tune``, of one study and engine.
+    """The table of ``workbench tune`` for one study and engine.
 
-    `steps` are of each tuning, from the runner-up to the winner, by problem.
+    `steps` holds, for each tuning, the step from runner-up to winner by problem.
     """
     rows, raw, documents, notes = [], [], [], list[str]()
     for tuning, own in zip(tunings, steps, strict=True):
@@ -176,7 +176,7 @@ def tune_sheet(study: str, tunings: Sequence[Tuning], steps: Sequence[Mapping[st
     )
 
 
-# --- besides the winner ---
+# --- tables below the winner's ---
 
 
 def percent(share: float | None) -> str:
@@ -185,7 +185,7 @@ def percent(share: float | None) -> str:
 
 
 def told_sheets(tuning: Tuning, steps: Mapping[str, Step]) -> Iterator[Sheet]:
-    """All tables of a tuning, those that say something: of each problem, then over problems.
+    """All tables of a tuning that are not empty: for each problem, then over problems.
 
     `steps` go from the runner-up to the winner, by problem.
     """
@@ -200,7 +200,7 @@ def told_sheets(tuning: Tuning, steps: Mapping[str, Step]) -> Iterator[Sheet]:
 
 
 def effects_sheet(tuning: Tuning, problem: str) -> Sheet:
-    """The effects of each parameter, and of each two beyond that, the largest first."""
+    """The effects of each parameter, and of each pair beyond those, the largest first."""
     found = effects(tuning, problem)
     title = _("which parameter matters on {problem}: share of the variance of the time's logarithm")
     many = several(found.tried, "choice")
@@ -233,7 +233,7 @@ def _effect(effect: Effect) -> tuple[str, str, str]:
 
 
 def cliffs_sheet(tuning: Tuning, problem: str) -> Sheet | None:
-    """Steps that cost much, and what moved on the way; None without any."""
+    """Steps that cost much, and the facts that moved; None without any."""
     found = cliffs(tuning, problem)
     if not found:
         return None

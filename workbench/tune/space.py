@@ -1,4 +1,4 @@
-"""A version's space: the choices that its ``[tune]`` leaves, and the version that each makes."""
+"""A version's space: the choices that its ``[tune]`` allows, and the version that each makes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.study.folder import Study
 from workbench.study.frontmatter import define_text
 from workbench.study.launches import BLOCK_NAMES
 
-#: Of so many choices it is counted how many meet `requires`.
+#: Up to this many choices, those that meet `requires` are counted.
 _COUNTED = 2048
 
 
@@ -45,7 +45,7 @@ class Space:
 
     @cached_property
     def many(self) -> int:
-        """The number of choices; before `requires` where counting them takes a while."""
+        """The number of choices; before `requires` if counting them takes long."""
         return self.size if self.size > _COUNTED else sum(1 for _ in self.every())
 
     def holds(self, values: Values) -> bool:

@@ -1,4 +1,4 @@
-"""The next version of a ladder, made of what a tuning found best."""
+"""The next version of a ladder, made of a tuning's winner."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def start_tuned(
 ) -> tuple[str, str]:
     """Write a new version: a tuned one with the values of its winner, and without its space.
 
-    `name` is ``v5`` or ``v5_some_name``. `problem`: whose winner is meant; empty: of the only one.
-    `title`: empty: made of the problem. Returns the path, and what it is a copy of, in words.
+    `name` is ``v5`` or ``v5_some_name``. `problem`: whose winner is meant; empty: the only one.
+    `title`: empty: made from the problem. Returns the path, and words on the copied version.
 
     Raises:
         MissingError: it was never tuned, or not on that problem.
@@ -84,7 +84,7 @@ def _told(tuning: Tuning, version: Version, problem: str, best: Trial) -> str:
 
 
 def _tuning(project: Project, study: Study, version: Version) -> Tuning:
-    """The tuning that speaks: of these sources, timed rather than estimated, on our device."""
+    """The tuning to use: of these sources, preferably timed and on our device."""
     found = [load(path) for path in find(project.profiles, study.name, version.id)]
     again = f"`workbench tune {study.name}/{version.id}` tunes it."
     if not found:

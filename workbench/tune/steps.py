@@ -1,4 +1,4 @@
-"""The step from a tuning's runner-up to its winner, of the profiles that were kept beside it."""
+"""The step from a tuning's runner-up to its winner, from the profiles kept beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tuned_steps(
 ) -> Steps:
     """The steps of problems, or of all, that have a runner-up and both profiles.
 
-    `say` is told why one of them cannot be read.
+    `say` gets the reason why one of them cannot be read.
     """
     found: Steps = {}
     for problem in problems or tuning.winners:
@@ -38,7 +38,7 @@ def tuned_steps(
 def step_between(
     tuning: Tuning, trials: tuple[Trial, Trial], profiles: tuple[Profile, Profile]
 ) -> Step:
-    """The step from one choice to another; each is named by its values that the other lacks."""
+    """The step from one choice to another; each is named by the values in which they differ."""
     old, new = trials
     differ = [name for name in tuning.parameters if old.values[name] != new.values[name]]
     labels = [" ".join(f"{name}={each.values[name]}" for name in differ) for each in trials]
@@ -47,7 +47,7 @@ def step_between(
 
 
 def _timing(tuning: Tuning, trial: Trial, profile: Profile) -> Timing | None:
-    """A trial's times as those of a version are recorded."""
+    """A trial's times, in the form in which a version's times are recorded."""
     if trial.median_s is None or trial.low_s is None or trial.high_s is None:
         return None
     many = len(trial.samples_s)

@@ -1,4 +1,4 @@
-"""Tuning versions, here or on a cluster: on which problems, and what is shown of it."""
+"""Tuning versions, here or on a cluster: the problems, and the results that are shown."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def tune(
 ) -> None:
     """Tune versions one after another, and keep every trial as it ends.
 
-    Without `problems` it is the first profiled one of each version. `show` is called with the
+    Without `problems`, each version is tuned on its first profiled one. `show` is called with the
     study's name, the tunings, and the steps of each from runner-up to winner.
 
     Raises:
@@ -91,7 +91,7 @@ def tune(
     pieces = []
     for version in versions:
         able = _able(study, version, problems)
-        Space(study, version, able[0])  # says what lacks before anything is begun
+        Space(study, version, able[0])  # reports what is missing before anything begins
         pieces.append(Combination(version, able[0]))
     runs = VersionRuns(named, picked, run, display)
     task = TuneTask(

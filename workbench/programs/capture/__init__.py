@@ -1,7 +1,7 @@
-"""Any unchanged program: the kernels that it spends its time in, and their counters.
+"""Any unchanged program: the kernels that take its time, and their counters.
 
-In comes a command; it is run once under a tracer that costs next to nothing, and once under ncu
-for the kernels that matter (`taking`). Out goes a capture: records by name or by Git revision
-(`capture_store`), whole or not at all. What reads captures (`records`, `capture_store`,
-`trace`) runs nothing but Git; what takes them runs programs.
+The input is a command. It runs once under a tracer that costs very little, and once under ncu for
+the kernels that matter (`taking`). The output is a capture: records by name or by Git revision
+(`capture_store`), complete or not at all. The modules that read captures (`records`,
+`capture_store`, `trace`) run only Git; those that take them run programs.
 """

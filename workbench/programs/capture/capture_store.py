@@ -1,7 +1,7 @@
 """Store captures in ``.workbench/captures/NAME/`` of a project, a repository or a folder.
 
 A capture is two files, replaced together: ``capture.json.zst``, and ``detail.ncu.json.zst``
-where kernels were profiled. A name is one that was given, or that of a Git revision.
+if kernels were profiled. A name is chosen by the user, or is that of a Git revision.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Shelf:
         return self.root / PRIVATE
 
     def home(self, name: str) -> Path:
-        """The folder of a capture; it need not exist; UsageError: no capture can have that name."""
+        """The folder of a capture, which need not exist; UsageError: an unfit name."""
         return self.folder / _CAPTURES / check_name(name)
 
     def names(self) -> list[str]:
@@ -57,11 +57,11 @@ class Shelf:
         """Keep a capture; one of the same name is replaced as a whole.
 
         Returns:
-            Its folder, and whether there was one of that name.
+            Its folder, and whether it replaced one.
 
         Raises:
-            MissingError: no space, no permission; what was there is still there.
-            DataError: it could not be read back, or a link on the way.
+            MissingError: no space, no permission; an earlier capture is kept.
+            DataError: it could not be read back, or its path has a link.
         """
         check_name(capture.name)
         home = f"{_CAPTURES}/{capture.name}"
@@ -85,7 +85,7 @@ class Shelf:
         """One capture by its own name.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: no such capture.
             DataError: it is damaged, or of a newer workbench.
         """
         path = self.home(name) / _RECORD
@@ -124,7 +124,7 @@ class Shelf:
         return self.home(name) / _DETAIL
 
     def detail(self, capture: ProgramCapture) -> Profile | None:
-        """The detailed profile of a capture; None where no kernel was profiled.
+        """The detailed profile of a capture; None if no kernel was profiled.
 
         Raises DataError: it is damaged.
         """
@@ -144,7 +144,7 @@ class Shelf:
         """The capture that ``@NAME`` means: its own name, or else a Git revision.
 
         Raises:
-            UsageError: there is none; the hint says how to make it.
+            UsageError: no such capture; the hint says how to make it.
             DataError: it is damaged.
         """
         if _NAME.fullmatch(name) and (self.folder / _CAPTURES / name / _RECORD).exists():
@@ -183,7 +183,7 @@ def _command(name: str = "") -> str:
 
 
 def check_name(name: str) -> str:
-    """A name that a capture may have; UsageError: it cannot name a folder."""
+    """Return the name if a capture may have it; UsageError: it cannot name a folder."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"a capture cannot be named {name!r}",
@@ -193,7 +193,7 @@ def check_name(name: str) -> str:
 
 
 def _check(capture: ProgramCapture) -> None:
-    """Check what types cannot; ValueError: the record contradicts itself."""
+    """Check what the types cannot express; ValueError: the record contradicts itself."""
     runs, works = len(capture.survey.runs), len(capture.survey.works)
     for work in capture.survey.works:
         if not len(work.launches) == len(work.weights) == runs:
@@ -210,16 +210,16 @@ def shelf_above(start: Path | None = None) -> Shelf | None:
     Raises UsageError: that folder is another user's.
     """
     for folder in upwards(start):
-        if os.path.isdir(folder / PRIVATE):  # noqa: PTH112 - a folder that may not be entered has none
+        if os.path.isdir(folder / PRIVATE):  # noqa: PTH112 - no permission to enter: no captures
             check_owner(folder, folder / PRIVATE)
             return Shelf(folder)
     return None
 
 
 def find_shelf(start: Path | None = None) -> Shelf:
-    """The captures of the folder that we are in.
+    """The captures of the current folder.
 
-    They lie in the nearest folder upwards that has ``.workbench``, else in the project, else in the
+    They are in the nearest folder upwards that has ``.workbench``, else in the project, else in the
     Git repository, else here. Raises UsageError: that folder is another user's.
     """
     if found := shelf_above(start):
@@ -230,7 +230,7 @@ def find_shelf(start: Path | None = None) -> Shelf:
 
 
 def without_sign(text: str) -> str:
-    """The hint where `text` is a capture's name that lacks its @; "" where it is none."""
+    """The hint if `text` is a capture's name without its @; else ""."""
     name = text.partition("::")[0]
     if name not in find_shelf().names():
         return ""

@@ -1,7 +1,7 @@
-"""A capture made without a GPU: what a program launched in the emulator, and what was counted.
+"""A capture made without a GPU: a program's launches in the emulator, and their counts.
 
-Its survey has the launches of each kernel, their shapes and their order, and counts where a traced
-one has times; its detailed profile is the emulator's.
+Its survey has the launches of each kernel, their shapes and their order, with counts in place of a
+traced run's times; its detailed profile is the emulator's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _EMULATED = Notice(
 
 
 class CountedLaunch(Record, frozen=True):
-    """One launch of the program, or `times` in a row that are alike; `counted` is of one of them.
+    """One launch of the program, or `times` equal ones in a row; `counted` is for one of them.
 
     `symbol` is the function's name in the PTX.
     """
@@ -67,10 +67,10 @@ class CountedLaunch(Record, frozen=True):
 class CountedRun(Record, frozen=True):
     """One run of a program in the emulator.
 
-    `launches` are all, in their order. `details` are the launches that are kept with their
+    `launches` are all launches in order. `details` are the launches that are kept with their
     instructions and lines, at least one of each kernel, as `record.launch_records` makes them, each
-    with its symbol; `sources` are the files that their instruction tables refer to, with absolute
-    paths or those that the PTX has (texts that are missing are looked for below `folder`).
+    with its symbol. `sources` are the files that their instruction tables refer to, with absolute
+    paths or those in the PTX (missing texts are searched for below `folder`).
     """
 
     command: tuple[str, ...]
@@ -90,7 +90,7 @@ def keep_counted(
     """Keep a run as a capture; without a name, it is named after the state of the sources.
 
     Raises:
-        UsageError: an unfit name, nothing was launched, or `source` holds none of the files.
+        UsageError: an unfit name, no launches, or `source` holds none of the files.
         MissingError: no space, no permission.
     """
     capture, profile = counted_capture(run, name, source)
@@ -100,7 +100,7 @@ def keep_counted(
 def counted_capture(
     run: CountedRun, name: str | None = None, source: str | None = None
 ) -> tuple[ProgramCapture, Profile]:
-    """A run as the records of a capture, which nothing keeps; see `keep_counted`."""
+    """A run as the records of a capture, without storing it; see `keep_counted`."""
     if not run.launches:
         raise UsageError("the program launched no kernel", "Check its arguments.")
     state, neutral = state_of(run.folder), Neutral(root_of(run.folder))
@@ -134,7 +134,7 @@ def counted_capture(
 
 
 def _survey(run: CountedRun) -> Survey:
-    """As that of a traced run: each launch as long as it weighs, and then counts for times."""
+    """As for a traced run: each launch's weight serves as its duration; counts replace times."""
     traced: list[TracedLaunch] = []
     of_work: dict[str, Counted] = defaultdict(Counted)
     of_shape: dict[tuple[str, Config], Counted] = defaultdict(Counted)

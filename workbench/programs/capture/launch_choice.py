@@ -1,22 +1,22 @@
-"""The kernels that matter, under ncu: the default collection of a few launches of each.
+"""The kernels that matter, under ncu: the default collection for a few launches of each.
 
-The program runs once more, as a whole; ncu lets all launches pass but those that were picked.
-What ncu cannot do here is a notice that goes with the survey, which stays true without it.
+The program runs once more, as a whole; ncu profiles only the picked launches. If ncu fails, the
+survey gets a notice and remains valid.
 
-A kernel may be launched in several configurations, which are *classes* of its launches (nearly
-equal grids are one): those that make most of its time are looked at, each at least once, and with
-``--like`` those that another capture looked at. A notice says where too few are. Of a program that
-repeats itself the time is that of its iterations: what a tuner tried before them is none of it.
+A kernel may be launched in several configurations, the *classes* of its launches (nearly equal
+grids are one). The classes with most of its time are profiled, each at least once, and with
+``--like`` those that another capture profiled. A notice says if they are too few. If a program
+repeats itself, only its iterations' time counts, without a tuner's trials before them.
 
 ncu takes one filter for all kernels of a run: their names, and the numbers of their
-invocations. So the same few numbers serve every kernel, chosen so that together they stand as
-close as can be to the durations of all launches: with k numbers, the k-medians of the
-durations, each class weighed by its time (chosen greedily, which comes within a constant
-factor of the best choice: Nemhauser, Wolsey, Fisher, Mathematical Programming 14, 1978).
+invocations. So the same few numbers serve every kernel. They are chosen to represent the durations
+of all launches as closely as possible: with k numbers, the k-medians of the durations, each class
+weighted by its time (a greedy choice is within a constant factor of the best one: Nemhauser,
+Wolsey, Fisher, Mathematical Programming 14, 1978).
 
-A kernel that waits for other processes (`capture.ranks`) is never picked: ncu runs a launch alone,
-again and again. Of ranks one is looked at, the one that works longest: with two, ncu stops one of
-them before a launch while the other waits for it in a collective, and neither goes on.
+A kernel that waits for other processes (`capture.ranks`) is never picked: ncu runs a launch alone
+and repeatedly. Only one rank is profiled, the one that works longest: with two, ncu would stop one
+of them before a launch while the other waits for it in a collective, and neither would go on.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from workbench.units import listed, quantity, several
 
 #: Kernels profiled by default: this many, or fewer if they make this part of the time.
 TOP, ENOUGH = 5, 0.9
-#: Launches of each.
+#: Launches to profile of each kernel.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are profiled, or fewer that make this part of its time;
-#: and how many at most where so many do not make `ENOUGH` of it.
+#: Classes of a kernel's launches that are profiled, or fewer that make this part of its time; and
+#: the most of them, if the first number does not make `ENOUGH` of it.
 CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
-#: Default time limit under ncu of a program whose processes wait for each other: at least so
-#: many seconds, and so many times its time without ncu.
+#: Default time limit under ncu for a program whose processes wait for each other: at least this
+#: many seconds, and this many times its time without ncu.
 LEAST_S, TIMES = 60.0, 4.0
-#: Part of the longest rank's work from which a rank works as long.
+#: A rank with this part of the longest rank's work counts as equally long.
 _AS_LONG = 0.95
-#: Invocation numbers that are weighed against each other, and durations of a kernel that are.
+#: The most invocation numbers, and durations of a kernel, that are compared.
 _CANDIDATES, _SAMPLE = 300, 65
 
 
@@ -75,10 +75,10 @@ class Seen(Record, frozen=True):
 
 
 class Wish(Record, frozen=True):
-    """A user's choice of kernels to profile. `top` None: as many as make `ENOUGH`, up to `TOP`.
+    """A user's choice of kernels to profile. `top` None: as many as take `ENOUGH`, up to `TOP`.
 
-    `rank` None: of processes that work together the one that works longest.
-    `like` are classes to profile besides, if the program has them.
+    `rank` None: the one that works longest. `like` are additional classes to profile, if the
+    program has them.
     """
 
     kernel: str | None = None
@@ -90,7 +90,7 @@ class Wish(Record, frozen=True):
 
 
 def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]:
-    """The classes that a capture profiled, for another one to profile the same.
+    """The classes that a capture profiled, so that another capture can profile the same.
 
     Raises UsageError: there are none.
     """
@@ -108,10 +108,10 @@ def seen_in(capture: ProgramCapture, detail: Profile | None) -> tuple[Seen, ...]
 
 
 class Picked(Record, frozen=True):
-    """The kernels (places in the survey), and the numbers of their invocations, from 1.
+    """The kernels (indices in the survey), and the numbers of their invocations, from 1.
 
-    `device` is the one that is looked at, None where it does not matter; `notices` say what is
-    left out, and why.
+    `device` is the profiled one, None if it does not matter; `notices` say what is left out, and
+    why.
     """
 
     works: tuple[int, ...] = ()
@@ -121,10 +121,10 @@ class Picked(Record, frozen=True):
 
 
 def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
-    """The launches that ncu is to collect.
+    """The launches that ncu should profile.
 
-    Raises UsageError: no kernel is called as `wish` says, or it is no regular expression; there is
-    no such rank.
+    Raises UsageError: no kernel has the name in `wish`, or it is not a regular expression; or no
+    such rank.
     """
     rank = _rank(survey, wish)
     matching = _matching(survey.works, wish)
@@ -191,7 +191,7 @@ def _rank(survey: Survey, wish: Wish) -> int | None:
     if wish.rank is None:
         steady = survey.steady.ranks if survey.steady is not None else ranks
         times = [sum(rank.work_ns) for rank in steady]
-        # The first one that works as long as any, or nearly.
+        # The first one that works (nearly) as long as the longest.
         return next((at for at, time in enumerate(times) if time > _AS_LONG * max(times)), None)
     numbers = [rank.rank if rank.rank >= 0 else place for place, rank in enumerate(ranks)]
     if wish.rank not in numbers:
@@ -205,15 +205,15 @@ def heavy(
     like: Sequence[Config] = (),
     called: Container[Config] | None = None,
 ) -> tuple[list[Mapping[int, int]], int, float]:
-    """The classes that make most of a kernel's time, and those of `like`.
+    """The classes that take most of a kernel's time, and those of `like`.
 
     Args:
-        own: Durations by their numbers of invocation, from 1, of each configuration.
-        like: Configurations that are wanted, however short.
-        called: Those of iterations, for the others are not looked at; None: all.
+        own: For each configuration, durations by number of invocation, from 1.
+        like: Configurations to include, however short.
+        called: Configurations in iterations, as others are not profiled; None: all.
 
     Returns:
-        Also how many classes there are, and the part (0-1) of their time that was chosen.
+        Also the number of classes, and the part (0-1) of their time that was chosen.
     """
     inside = {x for x in own if called is None or x in called}
     classes, others = (
@@ -233,7 +233,7 @@ def heavy(
 
 
 def _classes(own: Mapping[Config, Mapping[int, int]]) -> dict[Config, Mapping[int, int]]:
-    """The classes of configurations, the longest first, each by its own longest configuration."""
+    """Durations by class, the longest first; a class's key is its longest configuration."""
     found: dict[Config, Mapping[int, int]] = {}
     for config in sorted(own, key=lambda x: -sum(own[x].values())):
         first = next((x for x in found if _alike(config, x)), config)
@@ -242,12 +242,12 @@ def _classes(own: Mapping[Config, Mapping[int, int]]) -> dict[Config, Mapping[in
 
 
 def _alike(config: Config, other: Config) -> bool:
-    """True if launches in two configurations are of one class."""
+    """True if launches in two configurations belong to one class."""
     return config[1:] == other[1:] and near(config[0], other[0])
 
 
 def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
-    """The kernels that are called as a user says; all where he does not."""
+    """The kernels whose names match the user's choice; all without a choice."""
     kernels = [place for place, work in enumerate(works) if work.kind == "kernel"]
     if wish.kernel is None:
         return kernels
@@ -277,7 +277,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def _pattern(work: Work, works: Sequence[Work]) -> str:
-    """The --kernel for a kernel: its name, and a word of its arguments that others lack."""
+    """The --kernel pattern for a kernel: its name, and a word in its arguments that others lack."""
     others = [x for x in works if x.name == work.name and x.signature != work.signature]
     known = {word for other in others for word in _WORDS.findall(other.signature)}
     own = [word for word in _WORDS.findall(work.signature) if word not in known]
@@ -303,20 +303,20 @@ def _kernels(survey: Survey, kernels: Sequence[int], wish: Wish) -> tuple[tuple[
 
 
 def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, ...]:
-    """Up to `most` numbers of invocations that stand for the durations of every class.
+    """Up to `most` numbers of invocations that represent the durations of every class.
 
-    Each class has at least one of them, though that may take more numbers than `most`.
+    Each class has at least one of them, even if that takes more numbers than `most`.
 
     Args:
-        classes: Of each class the durations, in any unit, by their number of invocation, from 1.
-        most: How many launches of a kernel are wanted.
+        classes: For each class, durations, in any unit, by number of invocation, from 1.
+        most: The wanted number of launches of a kernel.
     """
     own = [each for each in classes if each]
     if not own:
         return ()
     numbers = sorted({number for each in own for number in _candidates(sorted(each), len(own))})
     samples = [spaced(sorted(each.values()), _SAMPLE) for each in own]
-    # The error of a class without a profiled launch: all of its duration.
+    # The error of a class without a profiled launch is its whole duration.
     nearest = [[float(value) for value in sample] for sample in samples]
     chosen: list[int] = []
     while len(chosen) < most or any(each.keys().isdisjoint(chosen) for each in own):
@@ -348,7 +348,7 @@ def invocations(classes: Sequence[Mapping[int, int]], most: int) -> tuple[int, .
 
 
 def _candidates(numbers: list[int], classes: int) -> list[int]:
-    """Some numbers of a class: its first ones, which other kernels have too, and some of all."""
+    """Some numbers of a class: its first ones, which other kernels share, and spaced ones."""
     most = max(2, _CANDIDATES // classes)
     return [*numbers[:most], *spaced(numbers, most)]
 
@@ -365,14 +365,14 @@ _WITHOUT = (
     "--repeat. Kernels that are written as a study are counted by the emulator: `workbench "
     "profile --engine emulator`"
 )
-#: Seconds that reading a report of so few launches may take.
+#: Seconds that reading a report with few launches may take.
 _READ_S = 300.0
 
 
 class KernelDetail(Record, frozen=True):
     """The result of a run under ncu. `profile` None: see `notice`; `broken`: it failed.
 
-    `works` has the place in the survey of every launch of the profile.
+    `works` has the work (its index in the survey) of every launch of the profile.
     """
 
     profile: Profile | None = None
@@ -387,9 +387,9 @@ def ncu_arguments(survey: Survey, picked: Picked, wish: Wish, export: str, log: 
     Args:
         survey: The program's launches.
         picked: The launches to profile.
-        wish: The user's choice: its NVTX range.
+        wish: The user's choice, for its NVTX range.
         export: The report's path.
-        log: The path for ncu's own words: the program's output stays its own.
+        log: The path for ncu's messages, apart from the program's output.
     """
     symbols = sorted({survey.works[place].symbol for place in picked.works})
     names = "|".join(re.escape(symbol) for symbol in symbols)
@@ -398,7 +398,7 @@ def ncu_arguments(survey: Survey, picked: Picked, wish: Wish, export: str, log: 
     if picked.device is not None:
         words += ["--devices", str(picked.device)]
     if wish.nvtx is not None:
-        # Invocations are counted over the whole program, and the range is a part of it.
+        # Invocations are counted over the whole program, not only in the range.
         words += wanted_range(wish.nvtx).ncu_words
         words += ["--kernel-name", f"regex:^({names})$"]
         words += ["--launch-count", str(wish.launches * len(picked.works))]
@@ -418,7 +418,7 @@ def take_detail(
 ) -> KernelDetail:
     """Run the program under ncu and read what it collected.
 
-    What does not end in time is a notice like all else that ncu cannot do: the survey is made.
+    A timeout becomes a notice, like every failure of ncu: the survey already exists.
     Raises KeyboardInterrupt: Ctrl-C.
     """
     try:
@@ -442,7 +442,7 @@ def take_detail(
             ended = run_program([*argv, *invocation.command], invocation, given)
         except KernelError:
             said = log.read_text("utf-8", "replace") if log.is_file() else ""
-            # A limit of ours is not a fault: among ranks ncu may wait for ever.
+            # Our own limit is not an error: with ranks, ncu may wait for ever.
             late = _too_slow(invocation, survey, said)
             return _without("detail-timeout", late, broken=asked or not survey.ranks)
         report = exported(report)
@@ -483,7 +483,7 @@ def _too_slow(invocation: Invocation, survey: Survey, said: str) -> KernelError:
 
 
 def report_symbols(data: bytes, path: Path) -> list[str]:
-    """The function in the machine code of every result of a report, in their order."""
+    """The machine code's function for every result of a report, in order."""
     return [
         wire_text(result, RESULT_MANGLED) or wire_text(result, RESULT_FUNCTION)
         for block in read_blocks(data, path)
@@ -494,7 +494,7 @@ def report_symbols(data: bytes, path: Path) -> list[str]:
 def _nothing(said: str, code: int) -> KernelDetail:
     error: WorkbenchError | None = known_fault(said)
     if not error_lines(said) and (error is not None or not code):
-        # It only says that there was none.
+        # ncu only reports that it profiled no kernel.
         error = MissingError(
             "under ncu the program launched none of the kernels that were picked",
             "Its launches may depend on timing, or on a range (--nvtx) that is never entered; "

@@ -1,10 +1,10 @@
 """One launch of a program's kernel, kept with its memory: the program runs once more for it.
 
-The library that the driver loads (`data/lifter.c`) copies memory to files of a fresh folder; what
-it says of them becomes a `LiftedLaunch` (`study/lifted`). Which memory: of each allocation that
-the launch is given an address in, from the lowest such address to the allocation's end. Addresses
-are found by value: in the arguments, in symbols of the module, and in the first MiB of memory that
-may hold some (all but what an argument of a type like ``float*`` points to).
+The library that the driver loads (`data/lifter.c`) copies memory to files in a fresh folder; its
+notes on them become a `LiftedLaunch` (`study/lifted`). It copies each allocation that the launch
+has an address in, from the lowest such address to the allocation's end. Addresses are found by
+value: in the arguments, in symbols of the module, and in the first MiB of memory that may hold some
+(all except the targets of arguments with a type like ``float*``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from workbench.study.mangling import demangled, in_parentheses
 from workbench.study.parameters import KernelParameter
 from workbench.units import listed, several
 
-#: Bytes of memory that are kept of a launch, unless more is asked for.
+#: Bytes of memory that are kept for a launch by default.
 LIMIT = 2 << 30
 _RAW = "raw"
 _PIECE = 4 * MIB
@@ -61,13 +61,13 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
     """The launch that a user means.
 
     Args:
-        survey: Of a capture of the program.
-        kernel: A kernel's name, or a regular expression of it; of several, that which takes most
-            time.
-        number: Which of its launches, from 1; None: the first of those that take most time.
+        survey: The survey of a capture of the program.
+        kernel: A kernel's name, or a regular expression for it; among several, the one with most
+            time is chosen.
+        number: The number of its launch, from 1; None: the first in the shape with most time.
         limit: Bytes of memory that may be kept.
 
-    Raises UsageError: no kernel is called so, or it was not launched so often.
+    Raises UsageError: no such kernel, or fewer launches than `number`.
     """
     kernels = [work for work in survey.works if work.kind == "kernel"]
     own = [work for work in kernels if kernel in (work.name, work.symbol)]
@@ -104,8 +104,8 @@ def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say:
     """Run the program once more, and keep the launch below `place`, a fresh folder.
 
     Raises:
-        UsageError: it holds more than is kept, or there is no such launch.
-        KernelError: it cannot be kept for what it is: the reason is told.
+        UsageError: it holds more than the limit, or there is no such launch.
+        KernelError: a launch of this kind cannot be kept; the message has the reason.
         ProgramError: the program failed by itself.
         MissingError: no CUPTI or compiler; no space.
         KeyboardInterrupt: Ctrl-C.
@@ -139,7 +139,7 @@ def _told(size: int) -> str:
 
 
 def _asked(wanted: Wanted, raw: Path) -> dict[str, str]:
-    """The environment variables for the library."""
+    """The library's environment variables."""
     shape = wanted.shape
     numbers = (*shape.grid, *shape.block, shape.dynamic_shared) if shape is not None else ()
     plain = plain_parameters(wanted.work.signature or demangled(wanted.work.symbol))
@@ -178,7 +178,7 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
     )
 
 
-# --- what the library wrote --------------------------------------------------------------------
+# --- reading the library's output --------------------------------------------------------------
 
 
 #: The library's output: word -> the rest of each line that begins with it.
@@ -186,11 +186,11 @@ _Facts = Mapping[str, Sequence[str]]
 
 
 def described(raw: Path, wanted: Wanted) -> RecordedLaunch:
-    """The record of what the library wrote to its folder `raw`, and the file of each content.
+    """The record of the library's output in its folder `raw`, and the file of each content.
 
     Raises:
         KernelError: the image that was found is not the kernel's.
-        DataError: it is not what the library writes.
+        DataError: the folder does not hold the library's output.
     """
     text = read_regular(raw / "report", CAPTURE).decode("utf-8", "replace")
     facts: defaultdict[str, list[str]] = defaultdict(list)
@@ -252,7 +252,7 @@ def _record(raw: Path, wanted: Wanted, facts: _Facts) -> RecordedLaunch:
 
 
 def _names(buffers: Sequence[list[str]], pointing: Sequence[list[str]]) -> list[str]:
-    """A name for each buffer: ``arg0`` of what an argument points to first, ``symbol1``."""
+    """A name for each buffer: ``arg0`` for the first target of an argument, ``symbol1``."""
     first: dict[int, str] = {}
     for kind, index, _, target, _ in pointing:
         if kind == "argument":
@@ -262,7 +262,7 @@ def _names(buffers: Sequence[list[str]], pointing: Sequence[list[str]]) -> list[
     for place, words in enumerate(buffers):
         kind = "symbol" if words[0] == "symbol" else "memory"
         name = first.get(place, f"{kind}{place}") if kind == "memory" else f"symbol{place}"
-        if name in taken:  # a struct that points to several
+        if name in taken:  # a struct that points to several buffers
             name = f"{name}_{place}"
         taken.add(name)
         names.append(name)
@@ -338,9 +338,9 @@ def plain_parameters(signature: str) -> list[int]:
 
 
 def _image(raw: Path, symbol: str, found: str, arguments: Sequence[LiftedArgument]) -> bytes:
-    """The image that the kernel was launched from, of those that hold one of its name.
+    """The image that the kernel was launched from, among those with a kernel of its name.
 
-    Raises KernelError: none of them has its registers, or the size of its parameters.
+    Raises KernelError: none of them matches its registers or the size of its parameters.
     """
     count, registers = map(int, found.split(" "))
     size = max((each.offset + each.size for each in arguments), default=0)
@@ -364,7 +364,7 @@ def _image(raw: Path, symbol: str, found: str, arguments: Sequence[LiftedArgumen
 
 
 def find_ptx(raw: Path, symbol: str, image: bytes) -> bytes:
-    """The PTX of the kernel: given to the driver as text, a fat binary's, or Triton's; or empty."""
+    """The kernel's PTX: from the driver's input, a fat binary or Triton; else empty."""
     entry = re.compile(rb"\.entry\s+" + re.escape(symbol.encode()) + rb"\s*[({\n]")
     path = raw / "text.ptx"
     if path.is_file() and entry.search(text := read_regular(path, CAPTURE)):

@@ -1,15 +1,14 @@
 """The part of a program that repeats itself: a training step, a request, a frame.
 
-What a program does before that (it compiles, it tries candidates, it fills caches) is told apart,
-for it says nothing of how fast a step is. The period is the distance at which the stream of
-launches is equal to itself for the longest time; an iteration begins at a launch that occurs once
-in a period, so that a step which launches something more (every tenth one writes a log) is one
-iteration all the same.
+The program's work before that part (compiling, trying candidates, filling caches) is separated, as
+it does not show how fast a step is. The period is the distance at which the stream of launches
+equals itself for the longest time. An iteration begins at a launch that occurs once in a period, so
+that a step with additional launches (every tenth one writes a log) is still one iteration.
 
-A sweep is not a rhythm: who tries six block sizes, a hundred launches of each, spends most of the
-time before the last hundred in the same kernels. Nor is one kernel launched again and again: there
-an iteration is a launch, and their durations say it all. Unless configurations of it were tried
-before, as a tuner does: what it settles on is launched again and again at the end.
+A sweep is not periodic: a program that tries six block sizes, with a hundred launches each, spends
+most of its time before the last hundred in the same kernels. Nor is a single repeated kernel: there
+an iteration is a launch, and the durations of the launches are enough. The exception is a tuner,
+which tries configurations first: it launches the chosen one repeatedly at the end.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from workbench.model import Config
 from workbench.programs.capture.ranks import Ranks, rank_of, waits, waits_for
 from workbench.programs.capture.records import Rank, Shape, Steady, SteadyWork, TracedLaunch
 
-#: Iterations that there must be, and that are kept: the last ones.
+#: The fewest iterations, and the number of last iterations that are kept.
 FEWEST, KEPT = 3, 48
-#: Configurations of a kernel that are kept, and launches of the order in which it all happens.
+#: The most configurations of a kernel, and the most launches of the order, that are kept.
 SHAPES, ORDER = 64, 400
 #: Launches at the end of a program that are searched for a period.
 _LOOKED = 200_000
-#: Distances that are tried.
+#: The number of distances that are tried.
 _TRIED = 24
 #: The part of the period by which an iteration may be longer or shorter.
 _SLACK = 0.5
-#: Launches in a row at the end that a tried kernel is called in, and how many others were tried.
+#: The fewest calls in a row at the end after tuning, and the fewest other configurations tried.
 _CALLS, _OTHERS = 20, 3
-#: Part of the time outside of iterations that their kernels may have, unless the iterations make
-#: as large a part of the whole.
+#: The largest part of the time outside of iterations that the iterations' kernels may take, unless
+#: the iterations make as large a part of the whole.
 _OUTSIDE = 0.5
 
 
 class Rhythm(NamedTuple):
-    """`starts` of the iterations as places in a stream of tokens, and where the last ends."""
+    """The iterations' `starts` as indices in a stream of tokens, and the `end` of the last one."""
 
     starts: tuple[int, ...]
     end: int
@@ -53,7 +52,7 @@ def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
     """The part of a stream that repeats itself to (nearly) its end, or None."""
     first = max(0, len(tokens) - _LOOKED)
     stream = list(tokens[first:])
-    # The end of a program counts: a compiler's candidates repeat themselves as well, before it.
+    # The end of a program counts: a tuner's candidates before it repeat themselves as well.
     for part in (8, 4, 2, 1):
         begin = len(stream) - len(stream) // part
         best = _period(stream[begin:])
@@ -63,7 +62,7 @@ def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
         return None
     at, period = begin + best[1], best[2]
     pattern = Counter(stream[at : at + period])
-    # The first launch of the equal part that occurs once: an iteration may begin anywhere.
+    # The equal part's first launch that occurs once: an iteration may begin anywhere.
     anchor = next((token for token in stream[at : at + period] if pattern[token] == 1), None)
     if anchor is None:
         places = list(range(at, len(stream), period))
@@ -84,10 +83,10 @@ def rhythm(tokens: Sequence[Hashable]) -> Rhythm | None:
 
 
 def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
-    """The calls at the end of a stream, of the one configuration that was chosen; None: no such.
+    """The calls of the chosen configuration at the end of a stream; None: there are none.
 
-    It was launched before as well, and between these are launches of others (or what flushes the
-    cache). Each of the others was tried once: a sweep that launches all of them again chose none.
+    It was launched before as well, separated by launches of others (or of a kernel that flushes the
+    cache). Each other one was tried once: a sweep that launches all of them again chose none.
     """
     end = len(tokens)
     for token, group in groupby(reversed(tokens)):
@@ -105,11 +104,11 @@ def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
 
 
 def _period(stream: Sequence[Hashable]) -> tuple[int, int, int] | None:
-    """The number of launches equal to those a period later, the place of most, the period."""
+    """How many launches equal those a period later, where the longest part starts, the period."""
     best: tuple[int, int, int] | None = None
     for period in _distances(stream):
         equal, at = _equal(stream, period)
-        # A multiple of the period is equal nearly as often; the first one is the shortest.
+        # A multiple of the period has nearly as many equal launches; the first one is the shortest.
         if equal >= (FEWEST - 1) * period and (best is None or equal > 1.2 * best[0]):
             best = equal, at, period
     return best
@@ -124,10 +123,10 @@ def _alike(iteration: Sequence[Hashable], pattern: Counter[Hashable]) -> bool:
 
 
 def _distances(stream: Sequence[Hashable]) -> list[int]:
-    """Distances at which something recurs in the last half, the likeliest ones, short ones first.
+    """The likeliest distances at which tokens recur in the last half, the shortest first.
 
-    What occurs once an iteration recurs at just its length; what occurs k times at the sum of k
-    distances.
+    A token that occurs once in an iteration recurs at its length; one that occurs k times, at the
+    sum of k distances.
     """
     half = stream[len(stream) // 2 :]
     places: dict[Hashable, list[int]] = defaultdict(list)
@@ -145,9 +144,9 @@ def _distances(stream: Sequence[Hashable]) -> list[int]:
 
 
 def _equal(stream: Sequence[Hashable], period: int) -> tuple[int, int]:
-    """Count launches equal to those a period later, in parts of a period; the longest's start.
+    """The number of launches equal to those a period later, and the start of the longest part.
 
-    Parts of one kernel alone are equal to themselves at any distance, and do not count.
+    Parts with only one kernel equal themselves at any distance, and do not count.
     """
     total, longest, start, at = 0, 0, 0, 0
     for value, group in groupby(map(eq, stream, stream[period:])):
@@ -165,10 +164,10 @@ def steady_of(
 ) -> tuple[Steady | None, tuple[int, ...]]:
     """The steady state of a program, and the works in the order of their launches.
 
-    Of processes that work together each has iterations of its own: they begin when they may.
+    Each rank has its own iterations, which begin at their own times.
 
     Returns:
-        None where a run has none, or the runs have different ones; and `Survey.sequence`.
+        None if a run has none, or the runs have different ones; and `Survey.sequence`.
     """
     found = [_of_ranks(launches, own) for launches, own in zip(runs, ranks, strict=True)]
     known = [one for one in found if one is not None]
@@ -219,7 +218,7 @@ def ranks_in(
     parts: Sequence[Sequence[TracedLaunch]],
     ranks: Sequence[Ranks],
 ) -> tuple[Rank, ...]:
-    """The time of every rank in each part; empty where the runs have none, or different ones."""
+    """The time of every rank in each part; empty if the runs have no ranks, or different ones."""
     labels = {tuple(zip(own.numbers, own.devices, strict=True)) for own in ranks}
     if len(labels) != 1:
         return ()
@@ -235,7 +234,7 @@ def ranks_in(
 
 
 def _of_ranks(launches: Sequence[TracedLaunch], ranks: Ranks) -> tuple[_Iterations, ...] | None:
-    """The iterations of each rank (or of the program); None: not all repeat themselves as often."""
+    """The iterations of each rank (or of the program); None: their numbers differ too much."""
     sides: list[list[TracedLaunch]] = [[] for _ in range(max(1, len(ranks.keys)))]
     for launch in launches:
         sides[max(ranks.place(launch), 0)].append(launch)
@@ -244,17 +243,17 @@ def _of_ranks(launches: Sequence[TracedLaunch], ranks: Ranks) -> tuple[_Iteratio
     least = min((len(one.begins) for one in known), default=0)
     if len(known) < len(sides) or any(len(one.begins) > least + 1 for one in known):
         return None
-    # The last ones belong together: a rank may have begun to repeat itself one iteration earlier.
+    # The last ones correspond: a rank may have begun to repeat itself one iteration earlier.
     return tuple(one._replace(begins=one.begins[-least:]) for one in known)
 
 
 def _first(launches: Sequence[TracedLaunch], ranks: Ranks) -> Iterator[TracedLaunch]:
-    """Those of the first rank: one order, and not of all at once."""
+    """The launches of the first rank, which have one order."""
     return (launch for launch in launches if ranks.place(launch) == 0)
 
 
 def shapes_of(launches: Sequence[TracedLaunch]) -> list[Shape]:
-    """The configurations of some launches of a kernel, in the order of their time, down."""
+    """The configurations of some launches of a kernel, the longest total time first."""
     groups: dict[Config, list[TracedLaunch]] = defaultdict(list)
     for launch in launches:
         groups[launch.config].append(launch)
@@ -279,14 +278,14 @@ class _Iterations(NamedTuple):
 
 
 def _iterations(launches: Sequence[TracedLaunch]) -> _Iterations | None:
-    # A kernel that communicates takes as long as the other ranks let it.
+    # The duration of a kernel that communicates depends on the other ranks.
     kernels = [launch for launch in launches if launch.grid[0] and not waits_for(launch.symbol)]
     time: Counter[tuple[int, int, int]] = Counter()
     for launch in kernels:
         time[launch.process, launch.device, launch.stream] += launch.end - launch.start
     if not time:
         return None
-    # Streams overlap, each time otherwise; one alone has an order.
+    # Streams overlap differently each time; a single stream has one order.
     busiest = time.most_common(1)[0][0]
     own = [x for x in kernels if (x.process, x.device, x.stream) == busiest]
     calls = settled([(x.symbol, x.config) for x in own])

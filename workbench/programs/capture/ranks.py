@@ -1,13 +1,13 @@
 """Processes of one program that work together, and which of them waits for which.
 
-A kernel that communicates runs until the others have come: what it takes says how long it waited,
-not how fast it is. ncu runs a launch again and again while nothing else runs, and such a one then
-never ends. `waits_for` is the one place that knows these kernels.
+A kernel that communicates runs until the other ranks arrive: its duration shows how long it waited,
+not how fast it is. ncu repeats a launch while nothing else runs, and such a kernel then never ends.
+Only `waits_for` knows these kernels.
 
-A *rank* is a process whose launcher gave it a number (torchrun, mpirun, srun; the tracer notes it),
-or one of several that launch communicating kernels without having one, or a device of a process
-that has several. Launches of one collective are the n-th ones of its function in each rank; of
-those that overlap, the last to start kept the others waiting. All clocks are of one machine.
+A *rank* is a process with a number from its launcher (torchrun, mpirun, srun; the tracer notes it),
+one of several processes without numbers that launch communicating kernels, or a device of a process
+with several. The n-th launches of a function in all ranks are one collective; among those that
+overlap, the others waited for the last to start. All clocks are on one machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATTERNS = tuple(
     for pattern, what in (
         (r"nccl\w*Kernel|ncclDev|ncclSym", "the other ranks (NCCL)"),
         (r"nvshmem", "the other ranks (NVSHMEM)"),
-        # PyTorch's symmetric memory, and what inference servers bring of their own.
+        # PyTorch's symmetric memory, and inference servers' own kernels.
         (r"(one|two)_?shot_all_?reduce|multimem_(one|two|all|reduce)", "the other ranks"),
         (r"cross_device_reduce|all_?reduce_fusion|(one|two)ShotAllReduce", "the other ranks"),
         (r"deep_ep\d*(intra|inter)node\d*|mscclpp", "the other ranks"),
@@ -49,14 +49,14 @@ def waits_for(symbol: str, *, multi_device: bool = False) -> str:
 
 
 def work_waits(work: Work) -> str:
-    """The same of a kernel of a survey."""
+    """As `waits_for`, for a kernel of a survey."""
     if work.kind != "kernel":
         return ""
     return waits_for(work.symbol, multi_device=work.multi_device)
 
 
 class Ranks:
-    """The ranks of one run, whose launches are in order. Without ranks `keys` is empty."""
+    """The ranks of one run, whose launches are in order; `keys` is empty without ranks."""
 
     def __init__(self, launches: Sequence[TracedLaunch], numbers: Mapping[int, int]) -> None:
         kernels = [launch for launch in launches if launch.grid[0]]
@@ -76,7 +76,7 @@ class Ranks:
         for launch in kernels:
             if self._key is not None:
                 first.setdefault(self._key(launch), (launch.device, launch.process))
-        # Without numbers, by device.
+        # Ranks without numbers, by device.
         order = sorted(first, key=lambda key: (key,) if self.numbered else first[key])
         self.keys = tuple(key for key in order if not self.numbered or key >= 0)
         self._places = {key: place for place, key in enumerate(self.keys)}
@@ -91,15 +91,15 @@ class Ranks:
         return self.keys if self.numbered else (-1,) * len(self.keys)
 
     def place(self, launch: TracedLaunch) -> int:
-        """A launch's rank, as a place in `keys`; 0 without ranks, -1 if it belongs to none."""
+        """A launch's rank, as an index in `keys`; 0 without ranks, -1 if it belongs to none."""
         return self._places.get(self._key(launch), -1) if self._key is not None else 0
 
 
 def waits(launches: Iterable[TracedLaunch], ranks: Ranks) -> dict[int, int]:
-    """Waits of collectives' launches for the last rank, in ns, by the launch's `id`.
+    """How long each launch of a collective waits for the last rank, in ns, by the launch's `id`.
 
-    Functions that not all ranks launch equally often are left out: it is unknown which launches
-    belong together.
+    Functions that the ranks do not all launch equally often are left out: their launches cannot be
+    matched.
     """
     own: dict[str, dict[int, list[TracedLaunch]]] = defaultdict(lambda: defaultdict(list))
     for launch in launches:
@@ -111,7 +111,7 @@ def waits(launches: Iterable[TracedLaunch], ranks: Ranks) -> dict[int, int]:
             continue
         for together in zip(*sides.values(), strict=True):
             for one in together:
-                # One that had ended before another began was none of the same collective.
+                # A launch that ended before another began belongs to a different collective.
                 last = max(x.start for x in together if x.start <= one.end and one.start <= x.end)
                 out[id(one)] = max(0, last - one.start)
     return out
@@ -125,9 +125,9 @@ def rank_of(
     """The record of a rank.
 
     Args:
-        key: Its number, -1 where it has none, and its devices.
-        parts: Its launches by their start, of every run (or iteration).
-        waited: Of `waits`.
+        key: Its number (-1 without one), and its devices.
+        parts: Its launches by their start, for every run (or iteration).
+        waited: The result of `waits`.
     """
     talks = [[x for x in part if x.grid[0] and waits_for(x.symbol)] for part in parts]
     of_all = sum(x.end - x.start for part in talks for x in part)
@@ -150,7 +150,7 @@ def union_ns(
     launches: Iterable[TracedLaunch],
     of: Callable[[TracedLaunch], Hashable] = lambda launch: launch.device,
 ) -> int:
-    """Nanoseconds in which something ran, summed over what `of` tells apart; launches in order."""
+    """Nanoseconds in which anything ran, summed over the keys of `of`; launches in order."""
     ends: dict[Hashable, int] = {}
     total = 0
     for launch in launches:

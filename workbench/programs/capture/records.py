@@ -13,20 +13,20 @@ from workbench.revisions import State
 
 #: Bumped whenever `ProgramCapture` changes shape.
 SCHEMA = 1
-#: The way of a survey: by tracing, by ncu with one metric, or by the emulator, without times.
+#: How a survey was taken: by tracing, by ncu with one metric, or by the emulator without times.
 Way = Literal["trace", "ncu", "emulator"]
 WorkKind = Literal["kernel", "copy", "fill"]
 
 
 class Range(Record, frozen=True):
-    """One range. `pushed` ones nest in their thread; others were started and are ended."""
+    """One range. `pushed` ones nest in their thread; others are started and ended."""
 
     name: str
     domain: str = ""
     pushed: bool = True
 
     def __str__(self) -> str:
-        """As ncu's filters spell it, without what says that it nests."""
+        """As in ncu's filters, without the sign for nesting."""
         return f"{self.domain}@{self.name}" if self.domain else self.name
 
 
@@ -59,7 +59,7 @@ class TracedLaunch(NamedTuple):
 
 
 class Counted(Record, frozen=True):
-    """The emulator's counts of some launches together: of warps, and of 32-byte sectors."""
+    """The emulator's total counts for some launches: of warps, and of 32-byte sectors."""
 
     instructions: int = 0
     sectors: int = 0
@@ -69,18 +69,18 @@ class Counted(Record, frozen=True):
 
     @property
     def weight(self) -> int:
-        """A measure of the work where no time is known."""
+        """A measure of the work when no time is known."""
         return self.instructions + self.sectors + self.wavefronts
 
     def plus(self, other: Counted, times: int = 1) -> Counted:
-        """The sum with another one that is taken so many times."""
+        """The sum with `times` times another one."""
         names = self.__struct_fields__
         own = {name: getattr(self, name) + times * getattr(other, name) for name in names}
         return Counted(**own)
 
 
 def summed(several: Iterable[Counted | None]) -> Counted:
-    """The sum of what is there."""
+    """The sum of the known counts."""
     found = Counted()
     for one in several:
         found = found.plus(one or Counted())
@@ -90,7 +90,7 @@ def summed(several: Iterable[Counted | None]) -> Counted:
 class Shape(Record, frozen=True):
     """One launch configuration of a kernel, over all runs. `dynamic_shared` is in bytes.
 
-    `counted` is there where the emulator ran it, and then `total_ns` is unknown.
+    `counted` is present if the emulator ran it; then `total_ns` is unknown.
     """
 
     grid: Dim3
@@ -102,17 +102,17 @@ class Shape(Record, frozen=True):
 
     @property
     def config(self) -> Config:
-        """The configuration, which tells it from others."""
+        """The configuration, which identifies it."""
         return self.grid, self.block, self.dynamic_shared
 
     @property
     def weight(self) -> int:
-        """Nanoseconds; `Counted.weight` where nothing was timed."""
+        """Nanoseconds; `Counted.weight` if nothing was timed."""
         return self.total_ns if self.counted is None else self.counted.weight
 
 
 class RangeShare(Record, frozen=True):
-    """Launches of a kernel inside of NVTX ranges: ``domain@outer/domain@inner``, over all runs."""
+    """Launches of a kernel inside NVTX ranges (``domain@outer/domain@inner``), over all runs."""
 
     path: str
     launches: int
@@ -122,18 +122,18 @@ class RangeShare(Record, frozen=True):
 class Work(Record, frozen=True):
     """A kernel (or all copies of one direction, or all fills) of a program.
 
-    `launches` and `total_ns` have one value a run. `quantiles_ns` are evenly spaced order
+    `launches` and `total_ns` have one value per run. `quantiles_ns` are evenly spaced order
     statistics of all durations, the shortest and the longest included. `shapes` are the
     configurations that take most time, of `shape_count` (0: a record from before these were
-    counted). `before` and `after` say which work (its place in `Survey.works`) is launched most
-    often just before and just after it on its stream; -1: none. `bytes` are what copies and fills
-    moved in all runs. `counted` is there where the emulator ran it (once), and then `total_ns` and
-    `quantiles_ns` are empty.
+    counted). `before` and `after` are the works (indices in `Survey.works`) that are launched most
+    often just before and just after it on its stream; -1: none. `bytes` is the amount that copies
+    and fills moved in all runs. `counted` is present if the emulator ran it (once); then `total_ns`
+    and `quantiles_ns` are empty.
     """
 
     symbol: str  # the function in the machine code; "[copy HtoD]", "[fill]"
     name: str  # the function's name alone
-    signature: str = ""  # demangled, where it differs from `name`
+    signature: str = ""  # demangled, if it differs from `name`
     kind: WorkKind = "kernel"
     launches: tuple[int, ...] = ()
     total_ns: tuple[int, ...] = ()
@@ -146,28 +146,28 @@ class Work(Record, frozen=True):
     graph: bool = False  # launched as a node of a CUDA graph, at least once
     bytes: int = 0
     ranges: tuple[RangeShare, ...] = ()  # those with most of its time
-    range_count: int = 0  # how many there were
+    range_count: int = 0  # how many there are
     multi_device: bool = False  # a part of a cooperative launch on several GPUs, at least once
-    ranks_ns: tuple[int, ...] = ()  # total of all runs, of each of `Survey.ranks`
+    ranks_ns: tuple[int, ...] = ()  # total of all runs, for each of `Survey.ranks`
     counted: Counted | None = None
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """Nanoseconds of each run; `Counted.weight` where nothing was timed."""
+        """Nanoseconds of each run; `Counted.weight` if nothing was timed."""
         return self.total_ns if self.counted is None else (self.counted.weight,)
 
     @property
     def on_gpu(self) -> bool:
-        """True if it is the GPU's alone: not a copy to, from or within the host or another GPU."""
+        """True if one GPU alone does it: not a copy to, from or within the host or another GPU."""
         return self.kind != "copy" or self.symbol == "[copy DtoD]"
 
 
 class ProgramRun(Record, frozen=True):
     """One run of the program. `busy_ns`: something ran on a device; `span_ns`: first to last.
 
-    `busy_ns` is less than the sum of all works where they overlap; of several devices it is
-    the sum. `cut` processes did not end themselves: up to half a second of their last launches
-    may be missing. Where nothing was timed, both times of the GPU are 0.
+    `busy_ns` is less than the sum of all works if they overlap; it is summed over devices. `cut`
+    processes were killed: up to half a second of their last launches may be missing. If nothing was
+    timed, both times of the GPU are 0.
     """
 
     wall_s: float
@@ -180,10 +180,10 @@ class ProgramRun(Record, frozen=True):
 class Rank(Record, frozen=True):
     """The work of one of several processes, in each run (or each kept iteration).
 
-    `rank` is its launcher's number, -1 without one. `work_ns`: time in which a kernel ran that
-    waits for no other rank; `busy_ns`: time in which any ran, so the difference is communication
-    alone. `talk_ns` is the sum of kernels that communicate, `wait_ns` the part of it before the
-    last rank had come; empty if it is unknown which launches belong together.
+    `rank` is its launcher's number, -1 without one. `work_ns` is the time in which a kernel ran
+    that waits for no other rank, `busy_ns` the time in which any kernel ran; their difference is
+    communication alone. `talk_ns` is the sum of kernels that communicate, `wait_ns` the part of it
+    before the last rank arrived; empty if the launches cannot be matched.
     """
 
     rank: int
@@ -196,7 +196,7 @@ class Rank(Record, frozen=True):
 
 
 class SteadyWork(Record, frozen=True):
-    """A work (its `place` in the survey) inside of iterations: one value for each that is kept.
+    """A work (`place` is its index in the survey) in iterations: one value per kept iteration.
 
     `shapes` are its configurations over those, as in `Work`.
     """
@@ -208,11 +208,11 @@ class SteadyWork(Record, frozen=True):
 
 
 class Steady(Record, frozen=True):
-    """The part of a program that repeats itself: its last iterations, those of all runs together.
+    """The part of a program that repeats itself: the last iterations of all runs together.
 
     `period` is the number of kernels that an iteration launches on the busiest stream.
-    `iterations` (all of them) and `warm_ns` (the work before the first) have one value a run;
-    `spans_ns`, from the start of an iteration to that of the next, one for each that is kept.
+    `iterations` (all of them) and `warm_ns` (the work before the first) have one value per run;
+    `spans_ns`, from the start of an iteration to that of the next, one per kept iteration.
     """
 
     period: int
@@ -229,9 +229,9 @@ class Steady(Record, frozen=True):
 
     @property
     def repeated(self) -> tuple[SteadyWork, ...]:
-        """The works but those that only the first iteration of a run launches.
+        """The works, except those that only the first iteration of a run launches.
 
-        What a program launches once at its start may fall into it, and is of no iteration.
+        A launch made once at the program's start may fall into it, but belongs to no iteration.
         """
         if sum(self.iterations) != self.kept:
             return self.works
@@ -244,13 +244,12 @@ class Steady(Record, frozen=True):
 
 
 class Survey(Record, frozen=True):
-    """Every kernel of a program with its time; works in the order of their total, down.
+    """Every kernel of a program with its time; the works with the largest total come first.
 
-    By the emulator nothing is `timed`: works have counts instead, and are in the order of these.
-    `nvtx`: only of the launches inside of that range. `steady` None: nothing repeats itself, or
-    a record from before that was looked for. `sequence` are the works in the order of their
-    launches, repetitions once: of an iteration, or else from the program's start; empty in a
-    record from before it was kept. `ranks` are two or more, or none.
+    The emulator has nothing `timed`: works have counts instead, and are ordered by them. `nvtx`:
+    covers only launches inside that range. `steady` None: nothing repeats itself, or an old record.
+    `sequence` are the works in the order of their launches, without repetitions: of an iteration,
+    or else from the program's start; empty in an old record. `ranks` are two or more, or none.
     """
 
     way: Way
@@ -267,38 +266,38 @@ class Survey(Record, frozen=True):
         return self.way != "emulator"
 
     def counted(self, places: Iterable[int] | None = None) -> Counted:
-        """The sum of what the emulator counted of some works; None: of all."""
+        """The sum of the emulator's counts for some works; None: for all."""
         works = self.works if places is None else [self.works[place] for place in places]
         return summed(work.counted for work in works)
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """The sum over all works of each run: nanoseconds, where they were timed."""
+        """The sum over all works for each run, in nanoseconds if they were timed."""
         return tuple(sum(work.weights[run] for work in self.works) for run in range(len(self.runs)))
 
     @property
     def gpus(self) -> int:
-        """On how many devices anything ran; processes see them under numbers of their own."""
+        """The number of devices in use; each process has its own numbers for them."""
         if self.ranks:
             return sum(len(rank.devices) for rank in self.ranks)
         return len({device for work in self.works for device in work.devices})
 
     def total_ns(self, *kinds: WorkKind) -> tuple[int, ...]:
-        """The sum over all works of some kinds, of each run."""
+        """The sum over all works of some kinds, for each run."""
         own = [work for work in self.works if work.kind in kinds]
         return tuple(sum(work.total_ns[run] for work in own) for run in range(len(self.runs)))
 
     @property
     def launches(self) -> int:
-        """Launches of kernels in the first run."""
+        """The number of kernel launches in the first run."""
         return sum(work.launches[0] for work in self.works if work.kind == "kernel")
 
 
 class ProgramFault(Record, frozen=True):
-    """A mistake of a kernel at a line (`path`, `line`; empty and 0 where it is not known).
+    """A kernel's fault at a line (`path`, `line`; empty and 0 if unknown).
 
-    `launch` is the first launch that made it, counted from 1; `count` launches made it. A `fatal`
-    one broke the program's context.
+    `launch` is the first launch with it, counted from 1; `count` launches had it. A `fatal` fault
+    broke the program's context.
     """
 
     kind: str
@@ -313,10 +312,10 @@ class ProgramFault(Record, frozen=True):
 
 
 class ProgramCapture(Record, frozen=True):
-    """One capture: what was run, of which state, where, and the survey.
+    """One capture: the command, the state of the sources, the machine, and the survey.
 
-    `detail` names the work (its place in the survey) of each launch of the detailed profile
-    that is stored beside it; -1 where it is none of the survey's.
+    `detail` has the work (its index in the survey) of each launch of the detailed profile that is
+    stored beside it; -1 if the survey lacks it.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Every launch of a program with its duration, at the cost of tracing.
 
-The tracer is a library that the driver loads; where it cannot be built, ncu measures one
-metric of every launch instead, which takes some milliseconds a launch and is told beforehand.
+The tracer is a library that the driver loads. If it cannot be built, ncu measures one metric of
+every launch instead; this takes some milliseconds per launch and is announced beforehand.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run_program(
 
 
 def failed(ended: Ended) -> ProgramError:
-    """The error for a program that ended with anything but 0."""
+    """The error for a program whose exit code was not 0."""
     if ended.code < 0:
         with contextlib.suppress(ValueError):
             how = f"was ended by {signal.Signals(-ended.code).name}"
@@ -113,8 +113,8 @@ def take_survey(
     Raises:
         ProgramError: it failed by itself.
         KernelError: it did not end in time.
-        UsageError: it launched nothing, or nothing inside of that range.
-        MissingError: neither way of looking is to be had here, or no space.
+        UsageError: it launched nothing, or nothing inside the range.
+        MissingError: neither the tracer nor ncu works here, or no space.
         KeyboardInterrupt: Ctrl-C.
     """
     library: Path | None = None
@@ -157,7 +157,7 @@ def take_survey(
 
 
 def _inside(trace: Trace, within: WantedRange) -> Trace:
-    """The launches inside of a range; UsageError: it has no launch."""
+    """The launches inside a range; UsageError: it has no launch."""
     kept = tuple(launch for launch in trace.launches if within.holds(launch.ranges))
     if not any(launch.grid[0] for launch in kept):
         raise unknown_range(within, (launch.ranges for launch in trace.launches))
@@ -204,7 +204,7 @@ def _measured(
 def read_listing(text: str) -> Trace:
     """Read ncu's CSV, one metric a launch, as a trace.
 
-    ncu runs launches one after the other, so they are laid end to end. Raises DataError: the text
+    ncu runs launches one after another, so they are placed end to end. Raises DataError: the text
     is not ncu's CSV.
     """
     lines = [line for line in text.splitlines() if line.startswith('"')]

@@ -1,8 +1,8 @@
-"""One capture, from a command to a record on disk: whole, or nothing of it.
+"""One capture, from a command to a record on disk: complete, or not at all.
 
-What is kept is shared, so it tells whose state was captured without telling whose machine it
-was: commands and paths are written relative to the sources, and a home folder as ``~``. No
-environment variable is kept, and neither the host's name nor the user's.
+A capture may be shared, so it names the captured state, but neither the machine nor the user:
+commands and paths are written relative to the sources, and a home folder as ``~``. Environment
+variables, the host's name and the user's name are not kept.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from workbench.session.source_lookup import supplied, texts_at
 from workbench.store import device_slug
 from workbench.units import several
 
-#: Users that many machines have: the name identifies no one, and occurs in system paths.
+#: User names of many machines: they identify no person, and occur in system paths.
 _NOBODY = frozenset({"root", "user", "ubuntu", "nobody"})
 
 
 class Neutral:
-    """Takes this machine and its user out of texts; makes paths relative to `root`."""
+    """Removes this machine and its user from texts; makes paths relative to `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -70,9 +70,9 @@ class Neutral:
         return tuple(map(self, words))
 
     def profile(self, profile: Profile) -> Profile:
-        """A profile whose paths, command and remarks name no machine.
+        """A profile whose paths, command and remarks do not name the machine.
 
-        Texts of sources stay as they are: their hash tells which they were.
+        Source texts stay unchanged: their hash identifies them.
         """
         capture = replace(profile.capture, command=self.words(_own(profile.capture.command)))
         return replace(
@@ -89,7 +89,7 @@ class Neutral:
 
 
 def _own(command: Sequence[str]) -> tuple[str, ...]:
-    """Ncu's recorded command, without where it wrote: a temporary folder of ours."""
+    """Ncu's recorded command, without its output path in our temporary folder."""
     paths = {"--export", "--log-file"}
     return tuple(word for before, word in pairwise(("", *command)) if not paths & {before, word})
 
@@ -102,17 +102,17 @@ def _user() -> str:
 
 
 def root_of(folder: Path) -> Path:
-    """The folder that paths of sources are relative to: the repository's root, or the folder."""
+    """The folder that source paths are relative to: the repository's root, or `folder`."""
     return (repository(folder) or folder).resolve()
 
 
 def with_texts(profile: Profile, folder: Path, where: str | None) -> Profile:
-    """A profile with the texts of the sources that its line tables name, and with their hashes.
+    """A profile with the texts and hashes of the sources that its line tables name.
 
     Args:
-        profile: As it was read; a text that it has stays.
-        folder: Where the program was run: its sources are looked for below their root.
-        where: A folder or a revision that a user named instead.
+        profile: The profile as read; texts that it holds stay.
+        folder: The program's working folder; sources are searched for below its root.
+        where: The folder or revision that the user named instead.
 
     Raises UsageError: `where` is neither folder nor revision, or holds none of the files.
     """
@@ -163,9 +163,9 @@ class Order(Record, frozen=True):
 
 
 class Taken(Record, frozen=True):
-    """A capture that was kept: where, and whether another one of its name was there before.
+    """A kept capture: its place, and whether it replaced another one of its name.
 
-    `broken` says why the detailed run failed where the program alone did not.
+    `broken` says why the detailed run failed although the program alone did not.
     """
 
     capture: ProgramCapture
@@ -175,13 +175,13 @@ class Taken(Record, frozen=True):
 
 
 def take(order: Order, shelf: Shelf, say: Say) -> Taken:
-    """Survey a program, look at what matters in it, and keep both.
+    """Survey a program, profile the kernels that matter, and keep both.
 
     Raises:
         UsageError: it launches nothing; an unfit name; a filter that nothing matches.
         ProgramError: it failed by itself.
         KernelError: it did not end in time.
-        MissingError: no way to look at it here; no space; no permission.
+        MissingError: neither the tracer nor ncu works here; no space; no permission.
         KeyboardInterrupt: Ctrl-C. In each of these cases a survey that was made is kept.
     """
     folder = order.invocation.folder
@@ -219,7 +219,7 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
             if profile is not None:
                 profile = neutral.profile(with_texts(profile, folder, order.source))
         except BaseException as error:
-            # Whatever ends us now, Ctrl-C included: the survey is made, and took a whole run.
+            # Whatever ends the run now, Ctrl-C included: the survey took a whole run and is kept.
             why = error.message if isinstance(error, WorkbenchError) else "it was stopped"
             message = f"Only the survey was taken: {why}"
             kept(survey, None, (), [*notices, Notice("detail-not-taken", message)])
@@ -231,7 +231,7 @@ def take(order: Order, shelf: Shelf, say: Say) -> Taken:
 
 
 def default_name(state: State) -> str:
-    """The commit, with a few letters of the hash of the change on top; outside of Git the time."""
+    """The commit, with a few letters of the uncommitted change's hash; outside Git, the time."""
     if not state.commit:
         return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
     changed = f"+{state.patch_sha256[:6]}" if state.patch_sha256 else ""
@@ -242,11 +242,11 @@ def default_name(state: State) -> str:
 def checked_out(
     invocation: Invocation, revision: str, build: str, say: Say
 ) -> Iterator[Invocation]:
-    """The same invocation in a worktree of a revision, after the shell command `build` in there.
+    """The same invocation in a worktree of a revision, after the shell command `build` ran there.
 
     Raises:
         UsageError: no such revision, or the folder is not in it.
-        MissingError: no room for the worktree.
+        MissingError: no space for the worktree.
         KernelError: it does not build.
     """
     here = invocation.folder.resolve()
@@ -270,7 +270,7 @@ def checked_out(
         yield replace(invocation, folder=folder)
 
 
-@using("en")  # it is kept, and told in the language of who reads it
+@using("en")  # it is stored, and translated for each reader
 def _doubts(survey: Survey, dropped: int) -> list[Notice]:
     found = []
     if cut := sum(run.cut for run in survey.runs):
@@ -312,7 +312,7 @@ def _tools(profile: Profile | None, survey: Survey) -> dict[str, str]:
 
 
 def build_command(settings: dict[str, object]) -> str:
-    """``build`` of ``[tool.workbench.capture]``; empty where it is not set.
+    """``build`` of ``[tool.workbench.capture]``; empty if it is not set.
 
     Raises UsageError: the table holds something else.
     """

@@ -1,11 +1,11 @@
-"""Launches of a program: single ones as the tracer wrote them, and the survey made of them.
+"""Launches of a program: single ones as the tracer wrote them, and the survey made from them.
 
-``data/tracer.c`` has the format; it is read process by process. A process that was killed
-leaves a truncated file: its whole records are used, and a notice says that it was cut.
+``data/tracer.c`` has the format; it is read process by process. A process that was killed leaves a
+truncated file: its complete records are used, and a notice says that it was cut.
 
-The size of a survey is bounded, whatever the program launched: of 20,000 launches of 300
-kernels some tens of kilobytes stay: totals, quantiles, the configurations that take most time,
-the NVTX ranges of that time, and the order of kernels.
+The size of a survey is bounded for any program: 20,000 launches of 300 kernels give some tens of
+kilobytes. It holds totals, quantiles, the configurations that take most time, the NVTX ranges of
+that time, and the order of kernels.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from workbench.programs.capture.records import (
 from workbench.study.mangling import demangled
 from workbench.units import listed
 
-# --- NVTX ranges: what a launch was inside of, and which of them are meant ---
+# --- NVTX ranges: those around a launch, and filters for them ---
 
-#: Between ranges in the tracer's texts, and before one that was started and not pushed.
+#: The separator of ranges in the tracer's texts, and the mark of one started, not pushed.
 _BETWEEN, _STARTED = "\x1f", "\x1e"
 #: Syntax of ncu's filters that a survey does not support.
 _FOREIGN = ("regex:", "[", "]", "+", ",")
-#: Ranges that are kept of a kernel.
+#: The most ranges that are kept for a kernel.
 MOST = 4
 
 
 def read_ranges(text: str) -> tuple[Range, ...]:
-    """The ranges of a thread, the outermost first, of the text that the tracer made of them."""
+    """The ranges of a thread, the outermost first, from the tracer's text."""
     out = []
     for word in filter(None, text.split(_BETWEEN)):
         domain, mark, name = word.removeprefix(_STARTED).partition("@")
@@ -57,9 +57,9 @@ def read_ranges(text: str) -> tuple[Range, ...]:
 
 
 class WantedRange(Record, frozen=True):
-    """Selects launches inside of these ranges of a domain, one right in the other.
+    """Selects launches inside these ranges of a domain, each directly inside the one before.
 
-    `names` of one without a slash may be of either kind (`either`).
+    A single range without a slash may be of either kind (`either`).
     """
 
     text: str
@@ -68,22 +68,22 @@ class WantedRange(Record, frozen=True):
     either: bool
 
     def holds(self, ranges: Sequence[Range]) -> bool:
-        """True if it selects a launch that was inside of `ranges`."""
+        """True if it selects a launch inside `ranges`."""
         own = [x.name for x in ranges if x.domain == self.domain and (x.pushed or self.either)]
         size = len(self.names)
         return any(tuple(own[at : at + size]) == self.names for at in range(len(own) - size + 1))
 
     @property
     def ncu_words(self) -> tuple[str, ...]:
-        """The same for ncu, which includes what any of several filters does."""
+        """The same for ncu, which combines several filters by "or"."""
         both = (self.text, f"{self.text}/") if self.either else (self.text,)
         return ("--nvtx", *(word for text in both for word in ("--nvtx-include", text)))
 
 
 def wanted_range(text: str) -> WantedRange:
-    """``step``, ``train@step``, ``train@step/forward/`` as a filter.
+    """Parse ``step``, ``train@step``, ``train@step/forward/`` as a filter.
 
-    Raises UsageError: no name, or a filter of ncu's that a survey cannot apply.
+    Raises UsageError: no name, or an ncu filter that a survey cannot apply.
     """
     domain, mark, rest = text.partition("@") if "@" in text else ("", "", text)
     names = tuple(rest.removesuffix("/").split("/"))
@@ -95,15 +95,15 @@ def wanted_range(text: str) -> WantedRange:
         )
     either = "/" not in rest
     if not either and not rest.endswith("/"):
-        text += "/"  # as ncu knows ranges that nest
+        text += "/"  # ncu's sign for ranges that nest
     return WantedRange(text=text, domain=domain, names=names, either=either)
 
 
 def shares(launches: Iterable[tuple[Sequence[Range], int]]) -> tuple[tuple[RangeShare, ...], int]:
-    """The ranges that most of a kernel's time was spent in, and how many there were.
+    """The ranges with most of a kernel's time, and the number of all ranges.
 
     Args:
-        launches: The ranges and the nanoseconds of each.
+        launches: The ranges and nanoseconds of each launch.
     """
     time: Counter[str] = Counter()
     count: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def shares(launches: Iterable[tuple[Sequence[Range], int]]) -> tuple[tuple[Range
 
 
 def unknown_range(wanted: WantedRange, seen: Iterable[Sequence[Range]]) -> UsageError:
-    """The error for a range that no launch was inside of; names those that there are."""
+    """The error for a range without launches; it names the existing ranges."""
     found = Counter(str(one) for ranges in seen for one in ranges)
     there = [name for name, _ in found.most_common()]
     hint = (
@@ -134,27 +134,27 @@ def unknown_range(wanted: WantedRange, seen: Iterable[Sequence[Range]]) -> Usage
 SUFFIX = ".trace"
 MAGIC = b"WBTRACE2"
 HEADER = struct.Struct("<8sII")
-#: kind, and behind it: the number of a name and its length.
+#: kind, then the number of a name and its length.
 NAME = struct.Struct("<III")
 KIND = struct.Struct("<I")
 #: kind; name, device, stream, graph; start, end; grid, block; static, dynamic; bytes; correlation.
 WORK = struct.Struct("<IIIIIQQ3I3IIIQII")
 END = struct.Struct("<IIQ")
-#: kind, correlation, name: the NVTX ranges of the launch of that correlation. What was noted at
-#: the call itself counts before what CUPTI gave back.
+#: kind, correlation, name: the NVTX ranges of the launch with that correlation. The ranges noted at
+#: the call take precedence over those from CUPTI.
 INSIDE = struct.Struct("<III")
-#: kind, the number that the process's launcher gave it.
+#: kind, the process's number from its launcher.
 RANK = struct.Struct("<II")
 _NAMED, _WORKED, _ENDED, _INSIDE, _RANKED, _CALLED = 1, 2, 3, 4, 5, 6
-#: Bits of a launch's `graph`: of a CUDA graph; a cooperative launch on several GPUs.
+#: Bits of a launch's `graph`: in a CUDA graph; a cooperative launch on several GPUs.
 _IN_GRAPH, _MULTI_DEVICE = 1, 2
 
 
 class Trace(Record, frozen=True):
-    """One run of a program: all launches by their start. `cut` processes did not end themselves.
+    """One run of a program: all launches by their start. `cut` processes were killed.
 
-    `dropped` launches are those that CUPTI says it lost; `ranks` are the numbers of processes
-    whose launcher gave them one.
+    `dropped` is the number of launches that CUPTI lost; `ranks` are the numbers of processes that
+    have one from their launcher.
     """
 
     launches: tuple[TracedLaunch, ...]
@@ -177,11 +177,11 @@ def read_traces(folder: Path) -> Trace:
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         data = path.read_bytes()
         if len(data) < HEADER.size:
-            continue  # killed before its first word
+            continue  # killed before it wrote anything
         found, lost, rank = _read(data, path)
         processes += 1
         if lost is None:
-            cut += bool(found)  # one that launched nothing has nothing to lose
+            cut += bool(found)  # a process without launches lost nothing
         else:
             dropped += lost
         if rank >= 0 and found:
@@ -196,7 +196,7 @@ def read_traces(folder: Path) -> Trace:
 def _read(data: bytes, path: Path) -> tuple[list[TracedLaunch], int | None, int]:
     """The launches of one process, how many CUPTI lost, and its rank.
 
-    None where the file just stops; -1 where nobody gave it a number.
+    None if the file is truncated; -1 without a number from a launcher.
     """
     magic, process, _ = HEADER.unpack_from(data)
     if magic != MAGIC:
@@ -264,7 +264,7 @@ _OPERATOR = re.compile(r"\boperator\b\s*(\(\)|[^\s(\w]+)?")
 
 
 def name_of(symbol: str, signature: str) -> str:
-    """The name of a function without its namespaces, template arguments and parameters."""
+    """A function's name without namespaces, template arguments and parameters."""
     if signature == symbol:
         return kernel_name(symbol)
     return kernel_name(_function(signature) or symbol)
@@ -289,7 +289,7 @@ def _function(signature: str) -> str:
 
 # --- from launches to a survey ---
 
-#: Order statistics that are kept of a kernel.
+#: The number of order statistics that are kept for a kernel.
 QUANTILES = 33
 
 
@@ -301,12 +301,12 @@ def kind_of(symbol: str) -> WorkKind:
 
 
 def quantiles(values: Sequence[int], most: int = QUANTILES) -> tuple[int, ...]:
-    """Evenly spaced order statistics, first and last included; all values where they are few."""
+    """Evenly spaced order statistics, first and last included; all values if they are few."""
     return tuple(spaced(sorted(values), most))
 
 
 def spaced(values: Sequence[int], most: int) -> list[int]:
-    """All of them, or `most` that are evenly spaced, first and last included."""
+    """All values, or `most` evenly spaced ones, first and last included."""
     if len(values) <= most:
         return list(values)
     last = len(values) - 1
@@ -319,8 +319,8 @@ def survey_of(
     """The survey of one or several runs.
 
     Args:
-        traces: One a run; each has its launches by their start.
-        walls_s: How long each run took, in seconds.
+        traces: One per run; each has its launches by their start.
+        walls_s: The duration of each run, in seconds.
         way: How they were taken.
         nvtx: The range whose launches the traces hold; empty: they hold all.
     """
@@ -367,7 +367,7 @@ def _run(trace: Trace, ranks: Ranks, wall_s: float) -> ProgramRun:
     span = max((x.end for x in launches), default=0) - min((x.start for x in launches), default=0)
     return ProgramRun(
         wall_s=wall_s,
-        # The first GPU of two processes may be two GPUs.
+        # The first GPUs of two processes may be different GPUs.
         busy_ns=union_ns(launches, lambda launch: (ranks.place(launch), launch.device)),
         span_ns=span,
         processes=trace.processes,

@@ -1,4 +1,4 @@
-"""The libraries that look into a program, built on first use with the toolkit's own headers.
+"""The libraries that observe a program, built on first use with the toolkit's own headers.
 
 One traces it, one keeps a launch of it. They are kept in the user's cache, under the hash of their
 text, of the toolkit's version and of the machine they are for. The driver loads one into every
@@ -24,9 +24,9 @@ from workbench.project import cache_folder
 
 SOURCE = Path(__file__).resolve().parents[1] / "data" / "tracer.c"
 LIFTER_SOURCE = SOURCE.with_name("lifter.c")
-#: The driver loads what this names into every process that initializes CUDA.
+#: Environment variable: the library that the driver loads into every process that initializes CUDA.
 INJECTION = "CUDA_INJECTION64_PATH"
-#: NVTX loads what this names, which is the same library.
+#: Environment variable: the library that NVTX loads, which is the same one.
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: Environment variable with the folder that the library writes to.
 OUTPUT = "WORKBENCH_TRACE"
@@ -65,7 +65,7 @@ def _roots() -> Iterator[Path]:
         if os.environ.get(name):
             yield Path(os.environ[name])
     yield Path("/usr/local/cuda")
-    for folder in wheels():  # as PyTorch brings them
+    for folder in wheels():  # PyTorch's dependencies
         yield from sorted(folder.glob("cu[0-9]*"))
         yield folder / "cuda_cupti"
 
@@ -79,17 +79,17 @@ def _library(root: Path) -> Path | None:
 
 
 def tracer() -> Path:
-    """The library that traces, as `_library_of` has it."""
+    """The library that traces, from `_library_of`."""
     return _library_of(SOURCE, SOURCE.with_name("tracer_ranges.h"))
 
 
 def lifter() -> Path:
-    """The library that keeps one launch, as `_library_of` has it."""
+    """The library that keeps one launch, from `_library_of`."""
     return _library_of(LIFTER_SOURCE)
 
 
 def _library_of(*sources: Path) -> Path:
-    """A library of the first of `sources`, which includes the others; built if it is not there.
+    """A library made from the first of `sources`, which includes the others; built if missing.
 
     Raises MissingError: no CUPTI, no C compiler, or it cannot be built or kept.
     """

@@ -1,4 +1,4 @@
-"""The commands on programs, one a file: options in, a call and a view out.
+"""The commands on programs, one per file: options, a call and a view.
 
-Nothing is decided here. `capture`, `run` and `new` start a program as it stands.
+They decide nothing. `capture`, `run` and `new` start a program as it is.
 """

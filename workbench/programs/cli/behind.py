@@ -22,10 +22,10 @@ _BEFORE_DASHES = {"run": "v0", "capture": "before", "new": "--from-launch @befor
 
 
 class Launching(Behind):
-    """A command that starts the program behind ``--``."""
+    """A command that starts the program after ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Say where the program belongs, where its words were taken for ours."""
+        """Say where the program belongs, if its arguments were taken for the command's own."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -34,7 +34,7 @@ class Launching(Behind):
             raise UsageError(error.format_message(), _behind(ctx)) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Say that it stands there."""
+        """Add the program to the usage line."""
         return [*super().collect_usage_pieces(ctx)[:-1], "-- COMMAND"]
 
 
@@ -49,7 +49,7 @@ def progress_of(command: str) -> Say:
 
 
 def program_behind() -> tuple[str, ...]:
-    """The program behind ``--``, which must be there."""
+    """The program after ``--``; raises an error without one."""
     ctx = click.get_current_context()
     program: tuple[str, ...] = ctx.obj["program"]
     if not program:

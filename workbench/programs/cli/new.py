@@ -1,4 +1,4 @@
-"""Options of ``workbench new`` that make a study, or a version of one, of a program."""
+"""Options of ``workbench new`` that make a study, or a version of one, from a program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.units import several
 from workbench.views.text.safe_output import say
 
 _OF_LAUNCHES = ("target", "number", "name", "limit_gib", "timeout_s")
-#: What makes a record of the options, and these; none of them given: None.
+#: The function that makes a record of the options, and the options; without any: None.
 OPTIONS = (
     lambda **given: given if any(given.values()) else None,
     click.option(
@@ -83,7 +83,7 @@ def from_program(
     alone: bool,
     **given: Any,
 ) -> None:
-    """Make a study or a version of a program; not `alone`: other sources were named as well."""
+    """Make a study or a version from a program; not `alone`: other sources were named as well."""
     target, number, name, limit_gib, timeout_s = (given.pop(each, None) for each in _OF_LAUNCHES)
     if target is not None:
         if version or not alone or any(given.values()):

@@ -102,7 +102,7 @@ def command(
 
 
 def _named(words: Sequence[str]) -> tuple[str | None, Path | None]:
-    """The capture's name and the source; either may be left out."""
+    """The capture's name and the source; both are optional."""
     sources = [word for word in words if word.endswith(_SOURCE)]
     names = [word for word in words if not word.endswith(_SOURCE)]
     if len(sources) > 1 or len(names) > 1:
@@ -117,7 +117,7 @@ def _named(words: Sequence[str]) -> tuple[str | None, Path | None]:
 
 
 def _show(run: ProgramOutcome, name: str | None, format_: str) -> None:
-    """One screen, or the document; and annotations where a runner of GitHub reads them."""
+    """Print one screen, or the document; on a GitHub runner, annotations as well."""
     kernels: Sheet | None = None
     if run.counted.launches:
         capture, detail = counted_capture(run.counted, name or "run")

@@ -1,6 +1,6 @@
-"""Two captured programs, and what the change of their time is made of.
+"""Two captured programs, and the parts of the change in their time.
 
-In come two captures; out go their works and launches paired (`counterparts`), what of them is
-compared where they repeat themselves (`iterations`), the difference with each kernel's step
-(`program`), and what ranks work and wait (`skew`).
+The input is two captures. The outputs are their works and launches in pairs (`counterparts`), the
+iterations to compare if they repeat themselves (`iterations`), the difference with each kernel's
+step (`program`), and the ranks' work and waiting (`skew`).
 """

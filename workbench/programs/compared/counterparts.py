@@ -1,15 +1,15 @@
 """Match the works of two surveys that do the same job, and their launches.
 
-A kernel that is on both sides under its full name is the same. Of the others the name of the
-function decides next, then the order of launches. Kernels that are launched now in the place of
-others have replaced them: one for one or several for several (replaced), several for one (fused),
-one for several (split). If the order does not show it (it is kept for a few hundred launches, and
-not in older records), works that are mostly between the same two kernels match, and then works
-inside of one NVTX range. The rest was added or removed.
+Kernels with the same full name on both sides are the same. The others are matched by the function's
+name, then by the order of launches. Kernels that are now launched in the place of others have
+replaced them: one for one or several for several (replaced), several for one (fused), one for
+several (split). If the order does not show it (only a few hundred launches are kept, none in older
+records), works that are mostly between the same two kernels match, and then works inside one NVTX
+range. The rest was added or removed.
 
 Launches of a work fall into classes: one grid, block and dynamic shared memory each. A class
-corresponds to that of the same configuration; where an edit chose another configuration, to the
-one that is launched as often, else to the one with as many threads.
+corresponds to that of the same configuration. If an edit chose another configuration, it
+corresponds to the one with as many launches, else to the one with as many threads.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from workbench.programs.capture.records import (
 from workbench.units import extent, quantity
 
 Fate = Literal["same", "fused", "split", "replaced", "came", "went"]
-#: The least likeness of two names that may mean one function, without other evidence.
+#: The least similarity of two names for one function, without other evidence.
 _ALIKE = 0.75
 #: The largest factor between the times of fused or split kernels and of their counterparts.
 _FAR = 4.0
 
 
 class Counterparts(Record, frozen=True):
-    """Works of both surveys (their places) that appear to do the same job."""
+    """Works of both surveys (their indices) that appear to do the same job."""
 
     fate: Fate
     old: tuple[int, ...]
@@ -57,7 +57,7 @@ class Counterparts(Record, frozen=True):
 
 
 class _Sides:
-    """Two surveys, and what of each has found no counterpart yet."""
+    """Two surveys, and the works without counterparts so far."""
 
     def __init__(self, old: Survey, new: Survey) -> None:
         self.works = (old.works, new.works)
@@ -70,7 +70,7 @@ class _Sides:
         self.found: list[Counterparts] = []
 
     def take(self, fate: Fate, old: Iterable[int], new: Iterable[int]) -> None:
-        """Make counterparts of works that were left."""
+        """Make counterparts of unmatched works."""
         pair = Counterparts(fate=fate, old=tuple(old), new=tuple(new))
         for side, places in enumerate((pair.old, pair.new)):
             for place in places:
@@ -78,7 +78,7 @@ class _Sides:
         self.found.append(pair)
 
     def grouped(self, key: Callable[[int, int], Hashable]) -> list[tuple[list[int], list[int]]]:
-        """Unmatched works by a key of (side, place), where both sides have some."""
+        """Unmatched works grouped by a key of (side, place); only groups that both sides have."""
         groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for side in (0, 1):
             for place in self.left[side]:
@@ -86,7 +86,7 @@ class _Sides:
         return [(a, b) for a, b in groups.values() if a and b]
 
     def launches(self, side: int, place: int) -> float:
-        """Launches of one run."""
+        """The number of launches in one run."""
         return sum(self.works[side][place].launches) / self.runs[side]
 
     def name(self, side: int, place: int) -> str:
@@ -95,14 +95,14 @@ class _Sides:
 
 
 def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
-    """Every work of both surveys, each once: the same, then what replaced, then came and went."""
+    """Every work of both surveys, each once: the same, then replaced, removed and added."""
     sides = _Sides(old, new)
     for before, after in sides.grouped(lambda side, place: sides.works[side][place].symbol):
         sides.take("same", before, after)
     for before, after in sides.grouped(lambda side, place: _plain(sides.works[side][place])):
         _by_name(sides, before, after)
     if not sides.timed:
-        _by_likeness(sides)  # no time tells how much of it a group would explain
+        _by_likeness(sides)  # without times, the weight of a group is unknown
     _by_order(sides, old.sequence, new.sequence)
     _by_place(sides)
     _by_likeness(sides)
@@ -114,22 +114,22 @@ def pair_works(old: Survey, new: Survey) -> tuple[Counterparts, ...]:
     return tuple(sides.found)
 
 
-#: Configurations that one side must launch a kernel in to have tried them, so often each; and by
-#: which factor that must be more of either than on the other side.
+#: A side has tried configurations if it launches a kernel in at least this many, this often each;
+#: and both numbers must exceed the other side's by this factor.
 TRIED, OFTEN, _MORE = 4, 5, 2
-#: Part of a side's time in kernels that these launches must be; and those of an only kernel.
+#: The least part of a side's kernel time in these launches, and in those of an only kernel.
 _MOST, _ONLY = 0.5, 0.9
-#: Launches of an only kernel for each iteration of the other side, which counts none of those
-#: before its first.
+#: Bounds on an only kernel's launches per iteration of the other side, which does not count
+#: launches before its first iteration.
 _FEWER, _AS_OFTEN = 0.9, 1.5
 
 
 def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
-    """A sentence on a kernel that one side alone launches in many configurations; "" for none.
+    """A sentence on a kernel that only one side launches in many configurations; "" for none.
 
-    A tuner does so, before it calls the best of them. A sum over its launches and a sum over calls
-    are of unlike things, even if each side alone is fine. A sweep over sizes on both sides launches
-    each size on both.
+    A tuner does so, before it calls the best of them. A sum over a tuner's launches cannot be
+    compared with a sum over calls, even if each is right by itself. A sweep over sizes on both
+    sides launches each size on both.
     """
     surveys = old, new
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
@@ -162,10 +162,10 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
 
 
 def repeating(old: Survey, new: Survey) -> tuple[Survey, Survey] | None:
-    """Both, if both repeat themselves; None where one side alone does, or none.
+    """Both surveys, if both repeat themselves; None if only one does, or neither.
 
-    Where one side alone does, the other, if it launches one kernel in one configuration about as
-    often, repeats that launch; after a tuner, which takes its time for it, however often.
+    If only one does, the other may still repeat a launch: of an only kernel in one configuration,
+    about as often as the first one's iterations; after a tuner on the first side, however often.
     """
     known = old.steady or new.steady
     states = [survey.steady or (known and _called(survey, known)) for survey in (old, new)]
@@ -175,7 +175,7 @@ def repeating(old: Survey, new: Survey) -> tuple[Survey, Survey] | None:
 
 
 def _called(survey: Survey, other: Steady) -> Steady | None:
-    """The launch of the only kernel, as an iteration like those of the other side."""
+    """Each launch of the only kernel as an iteration, like those of the other side."""
     work = max(survey.works, key=lambda x: sum(x.total_ns) * (x.kind == "kernel"), default=None)
     whole = sum(survey.total_ns("kernel", "fill"))
     if work is None or len(work.shapes) != 1 or sum(work.total_ns) < _ONLY * whole:
@@ -204,11 +204,10 @@ def _plain(work: Work) -> tuple[str, str]:
 
 
 def _by_name(sides: _Sides, before: list[int], after: list[int]) -> None:
-    """Functions of one name: parameters or template arguments changed.
+    """Match functions of one name: parameters or template arguments changed.
 
-    Where there are several, those that differ in types of numbers and sizes alone go together,
-    then those of one configuration and as many launches; one that is left on either side goes
-    with the one on the other.
+    Among several, those that differ only in number types and sizes match, then those with the same
+    configuration and as many launches; single remaining ones on both sides match, too.
     """
     for key in (_typeless, _configuration):
         for old in list(before):
@@ -233,10 +232,10 @@ def _configuration(sides: _Sides, side: int, place: int) -> Hashable:
 
 
 def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
-    """Match works in the stream of launches that are in the place of others.
+    """Match works that take the place of others in the stream of launches.
 
     The two orders are aligned by the works that are the same on both sides; between two of these,
-    the old works were replaced by the new ones, however many that are.
+    the new works replaced the old ones, in any number.
     """
     same = _known(sides)
     before, after = (
@@ -252,7 +251,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
         own = [_standing(sides, side, part) for side, part in enumerate(parts)]
         if not all(own):
             continue
-        # A work in several such places is one group with all its neighbours there.
+        # A work in several such places forms one group with all its neighbours there.
         beside = [group for group in groups if group[0] & own[0] or group[1] & own[1]]
         groups = [group for group in groups if group not in beside]
         groups.append(
@@ -269,7 +268,7 @@ def _by_order(sides: _Sides, old: Sequence[int], new: Sequence[int]) -> None:
 
 
 def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
-    """Unmatched works of a part of the order, and copies on the GPU between two of them.
+    """Unmatched works in a part of the order, and copies on the GPU between two of them.
 
     Copies between host and device replace no kernel.
     """
@@ -280,7 +279,7 @@ def _standing(sides: _Sides, side: int, part: Sequence[int]) -> set[int]:
 
 
 def _apart(sides: _Sides, group: tuple[set[int], set[int]]) -> list[tuple[set[int], set[int]]]:
-    """A group by the ranges that its works are launched in, if both sides have the same ones."""
+    """Split a group by the ranges in which its works are launched, if both sides have the same."""
     parts: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for side, own in enumerate(group):
         for place in own:
@@ -289,22 +288,22 @@ def _apart(sides: _Sides, group: tuple[set[int], set[int]]) -> list[tuple[set[in
     return list(parts.values()) if known else [group]
 
 
-#: Part of a work's time in a range from which on it is launched there; numbers count ranges up.
+#: A work belongs to a range with this part of its time; the numbers in ranges' names.
 _INSIDE, _NUMBER = 0.9, re.compile(r"\d+")
 
 
 def inside_of(surveys: Sequence[Survey], places: Sequence[Sequence[int]]) -> str:
-    """The range in which several works of two surveys took each other's place; "" for none."""
+    """The range in which several works of two surveys replaced each other; "" for none."""
     sides = zip(surveys, places, strict=True)
     old, new = (_range_of(survey.works, own) for survey, own in sides)
     return old if old == new and max(map(len, places)) > 1 else ""
 
 
 def _range_of(works: Sequence[Work], places: Iterable[int]) -> str:
-    """The innermost NVTX range that holds all of some kernels, and not all of the program's.
+    """The innermost NVTX range that holds all given kernels, but not all of the program's.
 
-    ``train/attention``; "" for none. Of ranges that are counted up (``step 1``, ``step 2``) those
-    that a record holds stand for the others.
+    ``train/attention``; "" for none. The recorded ones among numbered ranges (``step 1``, ``step
+    2``) represent the others.
     """
     paths = [_path(works[place]) for place in places if works[place].kind == "kernel"]
     common = _shared(paths)
@@ -313,7 +312,7 @@ def _range_of(works: Sequence[Work], places: Iterable[int]) -> str:
 
 
 def _path(work: Work) -> tuple[str, ...]:
-    """The innermost range of a kernel, from the outermost on."""
+    """The ranges around a kernel, from the outermost to the innermost."""
     paths = {_NUMBER.sub("#", share.path) for share in work.ranges}
     spent = sum(share.total_ns for share in work.ranges)
     counted = work.range_count > len(work.ranges) and len(paths) == 1
@@ -328,9 +327,9 @@ def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _by_range(sides: _Sides) -> None:
-    """Match works inside of one range on both sides, unless one side launches far more.
+    """Match works inside one range on both sides, unless one side launches far more.
 
-    A tuner runs there as well.
+    A tuner launches far more.
     """
 
     def inside(side: int, place: int) -> str:
@@ -344,7 +343,7 @@ def _by_range(sides: _Sides) -> None:
 
 
 def _known(sides: _Sides) -> tuple[dict[int, object], dict[int, object]]:
-    """The number of the counterparts that a place belongs to, of both sides."""
+    """For each side: work -> the number of its counterparts."""
     same: tuple[dict[int, object], dict[int, object]] = ({}, {})
     for number, pair in enumerate(sides.found):
         for side, places in enumerate((pair.old, pair.new)):
@@ -376,7 +375,7 @@ def _by_place(sides: _Sides) -> None:
 
     for before, after in sides.grouped(between):
         counts = {sides.launches(0, x) for x in before} | {sides.launches(1, x) for x in after}
-        # As many launches each: one took the place of the other every time.
+        # Equal numbers of launches: one replaced the other every time.
         if len(counts) > 1 or not _comparable(sides, before, after):
             continue
         for gone, come in _apart(sides, (set(before), set(after))):
@@ -384,7 +383,7 @@ def _by_place(sides: _Sides) -> None:
 
 
 def _comparable(sides: _Sides, before: list[int], after: list[int]) -> bool:
-    """True if one may be the work of the other: an optimization seldom does more than `_FAR`."""
+    """True if both may do the same job: an optimization seldom gains more than `_FAR`."""
     if len(before) == len(after) == 1:
         return True
     old, new = (
@@ -409,7 +408,7 @@ def _anchor(
 
 
 def _by_likeness(sides: _Sides) -> None:
-    """Match works with nearly the same name, and as many launches."""
+    """Match works with nearly the same name and equally many launches."""
     for old in list(sides.left[0]):
         name = sides.name(0, old)
         scores = {
@@ -427,16 +426,16 @@ def _by_likeness(sides: _Sides) -> None:
 
 
 class LaunchClass(Record, frozen=True):
-    """Launches of one block and shared memory whose grids are equal, or nearly: `shapes`.
+    """Launches with one block and shared memory, and equal or nearly equal grids: `shapes`.
 
-    The heaviest stands first. Weights and launches are sums over all runs.
+    The heaviest comes first. Weights and launches are sums over all runs.
     """
 
     shapes: tuple[Shape, ...]
 
     @property
     def weight(self) -> int:
-        """Of all its launches: nanoseconds, where they were timed."""
+        """The weight of all its launches: nanoseconds, if they were timed."""
         return sum(shape.weight for shape in self.shapes)
 
     @property
@@ -457,7 +456,7 @@ class LaunchClass(Record, frozen=True):
 
     @property
     def dynamic(self) -> str:
-        """``16.0 KB``; "" where it has no dynamic shared memory."""
+        """``16.0 KB``; "" without dynamic shared memory."""
         size = self.shapes[0].dynamic_shared
         return quantity(size, "byte") if size else ""
 
@@ -467,12 +466,12 @@ class LaunchClass(Record, frozen=True):
         return extent(self.shapes[0].block)
 
     def holds(self, launch: Launch) -> bool:
-        """True if a launch is one of these, by its configuration."""
+        """True if a launch belongs to this class, by its configuration."""
         return any(shape.config == launch.config for shape in self.shapes)
 
 
 def class_words(*sides: LaunchClass | None) -> str:
-    """``block 256, grid 2,046 to 2,048``; both values where the sides differ: ``grid 64 → 32``."""
+    """``block 256, grid 2,046 to 2,048``; both values if the sides differ: ``grid 64 → 32``."""
     there = [side for side in sides if side is not None]
     values = {
         "block": [side.threads for side in there],
@@ -492,7 +491,7 @@ def _threads(one: LaunchClass) -> int:
 
 
 def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
-    """The classes of a work's configurations, in the order of the heaviest of each."""
+    """The classes of a work's configurations, ordered by the heaviest of each."""
     groups: list[list[Shape]] = []
     for shape in shapes:
         for group in groups:
@@ -510,12 +509,12 @@ def classes_of(shapes: Sequence[Shape]) -> tuple[LaunchClass, ...]:
 def pair_classes(
     old: Sequence[Shape], new: Sequence[Shape], runs: tuple[int, int]
 ) -> list[tuple[LaunchClass | None, LaunchClass | None]]:
-    """Every class of both sides, each once; None where the other side has no counterpart."""
+    """Every class of both sides, each once; None if the other side has no counterpart."""
     before, after = list(classes_of(old)), list(classes_of(new))
     found: list[tuple[LaunchClass | None, LaunchClass | None]] = []
 
     def match(key: Callable[[LaunchClass, int], Hashable]) -> None:
-        """Pair what has a key that is unique on either side."""
+        """Pair classes whose key is unique on each side."""
         sides = [defaultdict[Hashable, list[LaunchClass]](list) for __ in runs]
         for side, own in enumerate((before, after)):
             for one in own:
@@ -538,14 +537,14 @@ def pair_classes(
     match(lambda one, count: one.launches / count)
     match(lambda _one, _count: None)
     if len(before) == len(after):
-        # The same number of sizes on both sides: an edit seldom makes the small one the large one.
+        # The same number of sizes on both sides: an edit seldom reverses their order.
         sizes = (sorted(own, key=_threads) for own in (before, after))
         found += list(zip(*sizes, strict=True))
         before, after = [], []
     return [*found, *((one, None) for one in before), *((None, one) for one in after)]
 
 
-# --- launches that were looked at, as often as a program has them ----------------------------
+# --- profiled launches, counted as often as a program has them -------------------------------
 
 
 class Looked(Record, frozen=True):
@@ -568,15 +567,15 @@ def launches_of(
 ) -> Profile | None:
     """The profiled launches of some works of a capture, or None.
 
-    Of a kernel whose configurations are all known only launches of these: of a capture as its
-    iterations (`iterations.steadied`) none that a tuner tried before the first of them.
+    If all configurations of a kernel are known, only launches in these count: for a capture reduced
+    to its iterations (`iterations.steadied`), this excludes a tuner's trials before the first.
     """
     if detail is None:
         return None
 
     def own(launch: Launch, work: Work) -> bool:
         if sum(shape.launches for shape in work.shapes) != sum(work.launches):
-            return True  # the survey keeps the heaviest configurations alone
+            return True  # the survey keeps only the heaviest configurations
         return any(x.config == launch.config for x in work.shapes)
 
     found = tuple(
@@ -588,7 +587,7 @@ def launches_of(
 
 
 def seen_of(survey: Survey, places: Iterable[int], looked: Iterable[tuple[int, Launch]]) -> Looked:
-    """The `looked` launches of some works, with their works, one of each configuration."""
+    """The profiled launches of some works; `looked` are launches with their works."""
     looked, runs = list(looked), len(survey.runs)
     found: list[tuple[Launch, Fraction]] = []
     whole = seen = classes = known = 0
@@ -635,7 +634,7 @@ def _all_of(work: Work, own: Sequence[Launch]) -> Shape:
 def weigh_alike(
     sides: tuple[Looked, Looked],
 ) -> tuple[tuple[tuple[Launch, ...], ...], str]:
-    """The launches of both sides as often as the programs have them, and the part that it is.
+    """The launches of both sides as often as in the programs, and their part of a run.
 
     It is the smallest part of a run that has whole launches of each: ``1/31 of all launches``.
     """

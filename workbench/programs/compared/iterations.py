@@ -1,10 +1,10 @@
-"""Programs that repeat themselves, as their iterations, which hold the same on both sides.
+"""Programs that repeat themselves, as iterations with the same calls on both sides.
 
-The repeating part of a stream of launches is found for each side by itself (`capture/periodicity`),
-so that one side's may hold two calls where the other's holds one: a compiled function that takes
-turns between two buffers, say. Such iterations are put together before they are compared.
+Each side's repeating part is found separately (`capture/periodicity`), so one side's iteration may
+hold two calls and the other's one: for example, if a compiled function alternates between two
+buffers. Such iterations are joined before they are compared.
 
-What comes before them may be a tuner's: `tuning` says which kernels were tried.
+A tuner may run before them: `tuning` names the kernels that it tried.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from workbench.programs.capture.records import (
 from workbench.programs.compared.counterparts import OFTEN, TRIED
 from workbench.units import listed, quantity, several
 
-#: As many calls were made by both sides, up to this part: those before the first are not counted.
+#: Both sides made equally many calls, within this part: calls before the first do not count.
 _CALLS = Fraction(1, 10)
-#: More iterations than these are not put together.
+#: The most iterations that are joined.
 _MOST = 8
 
 
 def steadied(capture: ProgramCapture) -> ProgramCapture:
-    """A capture as if each of the iterations that are kept were a run of its own.
+    """A capture as if each kept iteration were a run of its own.
 
-    Works keep their places; what an iteration does not launch has none of it.
+    Works keep their indices; a work that an iteration does not launch has zero time.
     """
     steady = capture.survey.steady
     if steady is None:
@@ -56,7 +56,7 @@ def steadied(capture: ProgramCapture) -> ProgramCapture:
 def alike(
     old: ProgramCapture, new: ProgramCapture
 ) -> tuple[tuple[ProgramCapture, ProgramCapture], str]:
-    """Both with iterations that hold the same calls, and what was done for it; "" where nothing."""
+    """Both with iterations that hold the same calls, and a sentence on it; "" if unchanged."""
     times = together(old.survey, new.survey)
     sides = tuple(_joined(side, each) for side, each in zip((old, new), times, strict=True))
     said = ""
@@ -72,9 +72,9 @@ def alike(
 def together(old: Survey, new: Survey) -> tuple[int, int]:
     """The numbers of iterations of both sides with the same calls; (1, 1) if unknown.
 
-    Two of the old one go with one of the new one where every kernel, fill and copy that both have
-    is launched twice as often in the new one, *and* the program made half as many iterations of
-    them. Without the second it would be the same call that does twice the work.
+    Two old iterations match one new iteration if each kernel, fill and copy that both have is
+    launched twice as often in the new one, *and* the new program made half as many iterations.
+    Without the second condition, the same call may do twice the work.
     """
     if old.steady is None or new.steady is None or old.steady.ranks or new.steady.ranks:
         return 1, 1
@@ -88,12 +88,12 @@ def together(old: Survey, new: Survey) -> tuple[int, int]:
     if max(found) > _MOST or abs(calls[0] - calls[1]) > calls[0] * _CALLS:
         return 1, 1
     if old.steady.kept % found[0] or new.steady.kept % found[1]:
-        return 1, 1  # totals of shapes are of all that are kept: none of them can be left out
+        return 1, 1  # shapes have only totals over all kept iterations: none can be left out
     return found
 
 
 def _joined(capture: ProgramCapture, times: int) -> ProgramCapture:
-    """Every `times` iterations as one, in their order; what is kept is a multiple of it."""
+    """Join every `times` iterations into one, in order; `times` divides the kept ones."""
     steady = capture.survey.steady
     if steady is None or times == 1:
         return capture
@@ -116,7 +116,7 @@ def _sums(values: tuple[int, ...], times: int) -> tuple[int, ...]:
 
 
 def _launches(survey: Survey, steady: Steady) -> dict[str, int]:
-    """Launches of an iteration by the symbol; of works that an iteration launches."""
+    """Launches of an iteration by symbol, for works that an iteration launches."""
     found: dict[str, int] = {}
     for work in steady.repeated:
         symbol = survey.works[work.place].symbol
@@ -124,19 +124,19 @@ def _launches(survey: Survey, steady: Steady) -> dict[str, int]:
     return {symbol: launches for symbol, launches in found.items() if launches}
 
 
-#: Part of the time before the iterations from which a tuner is worth a word.
+#: The least part of the time before the iterations for which a tuner is mentioned.
 _WORTH = 0.1
-#: Kernels that are named; how far what was tried may exceed the time before: both are means.
+#: The most kernels named; by how much the trials' mean may exceed the mean time before.
 _NAMED, _ROUNDED = 2, 1.02
 
 
 class Autotuning(Record, frozen=True):
-    """Kernels that were tried before the iterations, in many configurations, each again and again.
+    """Kernels that were tried before the iterations, in many configurations, each repeatedly.
 
-    An iteration launches one of these or none. `tried` and `between` are places in the survey,
-    `between` of what a tuner launches from one try to the next (it clears the cache, say). Launches
-    and nanoseconds are means of a run; `share` is the part (0-1) that both take of the time before
-    the iterations.
+    An iteration launches one of these or none. `tried` and `between` are indices in the survey,
+    `between` of works that a tuner launches between two trials (to clear the cache, for example).
+    Launches and nanoseconds are means of a run; `share` is the part (0-1) that both take of the
+    time before the iterations.
     """
 
     tried: tuple[int, ...]
@@ -151,13 +151,13 @@ class Autotuning(Record, frozen=True):
 def tuning(survey: Survey) -> Autotuning | None:
     """Configurations tried before the iterations; None without evidence, or if it is negligible.
 
-    Kernels of unlike sizes are not unlike configurations: those differ in more than the grid.
+    Launches of different sizes do not count as configurations: those differ in more than the grid.
     """
     steady, runs = survey.steady, len(survey.runs)
     warm = sum(steady.warm_ns) if steady is not None else 0
     if steady is None or not steady.kept or not warm:
         return None
-    # Of all iterations the last ones are kept.
+    # Only the last iterations are kept.
     scale = sum(steady.iterations) / steady.kept
     own = {work.place: work for work in steady.repeated}
     tried: dict[int, tuple[int, float, float]] = {}

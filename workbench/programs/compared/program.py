@@ -1,6 +1,6 @@
-"""The change of a captured program: of its time, and of each of its kernels.
+"""The change of a captured program: the change of its time, and of each of its kernels.
 
-In come two captures; out goes one record whose rows add up to the change of the program's time.
+The input is two captures; the output is a record whose rows add up to the program's change of time.
 Times are sums over all runs in whole nanoseconds; a row's seconds are its sum divided by the number
 of runs, so rows add up to the program's mean time exactly. The interval of that mean is Student's:
 a run's time is a sum of many launches, and such sums are nearly normal.
@@ -37,7 +37,7 @@ from workbench.programs.compared.skew import together_s
 class Change(Record, frozen=True):
     """Weights and launches of some work on both sides, summed over all runs of a side.
 
-    A weight are nanoseconds, or `Counted.weight` where nothing was timed.
+    A weight is in nanoseconds, or a `Counted.weight` if nothing was timed.
     """
 
     old_weight: int
@@ -47,23 +47,23 @@ class Change(Record, frozen=True):
 
 
 class ClassChange(Change, frozen=True):
-    """Launches of one configuration on both sides; None: that side has none of it."""
+    """Launches of one configuration on both sides; None on a side without it."""
 
     old: LaunchClass | None
     new: LaunchClass | None
 
     @property
     def words(self) -> str:
-        """``block 256, grid 512``; with both values where the sides differ."""
+        """``block 256, grid 512``; with both values if the sides differ."""
         return class_words(self.old, self.new)
 
 
 class WorkChange(Change, frozen=True):
-    """One row: works of both sides (places in their surveys) that do the same job.
+    """One row: works of both sides (indices in their surveys) that do the same job.
 
-    `classes` are the configurations that it is launched in, in the order of what they change;
-    empty where it takes several works, or where neither side has any. `inside` is the NVTX range
-    in which several works took each other's place; "" where they are in none of their own.
+    `classes` are the configurations that it is launched in, the largest change first; empty if it
+    has several works, or if neither side has any. `inside` is the NVTX range in which several works
+    replaced each other; "" if they have no range of their own.
     """
 
     fate: Fate
@@ -75,7 +75,7 @@ class WorkChange(Change, frozen=True):
 
 
 class KindTime(Record, frozen=True):
-    """Some of the works of both sides: seconds, and whether their change is more than noise."""
+    """The time of some works on both sides in seconds, and whether its change exceeds the noise."""
 
     old: Estimate
     new: Estimate
@@ -83,19 +83,18 @@ class KindTime(Record, frozen=True):
     moved: bool
 
 
-#: Works overlap where something ran for less than this part of the sum of their times.
+#: Works overlap if anything ran for less than this part of the sum of their times.
 _APART = 0.98
 
 
 class ProgramDifference(Record, frozen=True):
-    """Two captures, compared. `rows` stand in the order of what they change.
+    """Two captures, compared. The `rows` with the largest change come first.
 
-    `change_s` is the change of the mean time, with a 95% interval where both sides have two
-    runs or more; where they have not, `moved` asks whether it is more than a duration's usual
-    noise.
+    `change_s` is the change of the mean time, with a 95% interval if both sides have two or more
+    runs; if not, `moved` says whether it exceeds a duration's usual noise.
 
-    `steady`: both sides repeat themselves, and `old`, `new` and all numbers are of an iteration;
-    `whole` has the whole programs. `tried`: why sums are of unlike launches: nothing `moved`.
+    `steady`: both sides repeat themselves, and `old`, `new` and all numbers describe an iteration;
+    `whole` has the whole programs. `tried`: why the sums cannot be compared; nothing `moved`.
     """
 
     old: ProgramCapture
@@ -110,16 +109,16 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def timed(self) -> bool:
-        """True if times are known; without, seconds are weights that only order rows."""
+        """True if times are known; if not, seconds are weights that only order rows."""
         return self.old.survey.timed
 
     @property
     def runs(self) -> tuple[int, int]:
-        """Runs (or iterations) of both sides."""
+        """The number of runs (or iterations) of both sides."""
         return len(self.old.survey.runs), len(self.new.survey.runs)
 
     def seconds(self, *rows: Change) -> tuple[float, float]:
-        """The time of rows in one run, before and after; their weight where nothing was timed."""
+        """The time of rows in one run, before and after; their weight if nothing was timed."""
         old, new = sum(row.old_weight for row in rows), sum(row.new_weight for row in rows)
         return 1e-9 * old / self.runs[0], 1e-9 * new / self.runs[1]
 
@@ -129,7 +128,7 @@ class ProgramDifference(Record, frozen=True):
         return old / self.runs[0], new / self.runs[1]
 
     def counted(self, *rows: ClassChange | WorkChange) -> tuple[Counted, Counted]:
-        """The emulator's counts of some rows in all, before and after."""
+        """The emulator's total counts of some rows, before and after."""
         old, new = Counted(), Counted()
         for row in rows:
             if isinstance(row, ClassChange):
@@ -141,7 +140,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def steady(self) -> bool:
-        """True if all numbers are of one iteration."""
+        """True if all numbers describe one iteration."""
         return self.whole is not None
 
     @property
@@ -156,14 +155,14 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def of_copies(self) -> KindTime | None:
-        """The time of copies of the host's memory; None if neither side has any."""
+        """The time of copies to or from the host's memory; None if neither side has any."""
         part = _part(self.old.survey, self.new.survey, on_gpu=(False,))
         return part if part.old.value or part.new.value else None
 
     def share(self, seconds: float) -> float | None:
-        """Part of the program's change that some seconds are; None where it did not change.
+        """Some seconds as a part of the program's change; None if it did not change.
 
-        Nor where another change is said first than that of a sum, which rows are part of.
+        Also None if the leading change is not that of the sum to which rows belong.
         """
         if not self.timed or not self.moved or self.together is not None or self.busy is not None:
             return None
@@ -173,7 +172,7 @@ class ProgramDifference(Record, frozen=True):
     def busy(self) -> KindTime | None:
         """The time in which anything ran on a device; None if works do not overlap.
 
-        Then it says more than their sum: copies that run beside kernels cost no time.
+        If works overlap, it is more useful than their sum: copies beside kernels cost no time.
         """
         if self.steady or not self.timed:
             return None
@@ -185,7 +184,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def first(self) -> KindTime:
-        """The leading time: of ranks together, or that in which anything ran; else of kernels."""
+        """The leading time: of ranks together, else when anything ran, else of kernels."""
         return self.together or self.busy or self.of_kernels
 
     @property
@@ -201,7 +200,7 @@ class ProgramDifference(Record, frozen=True):
 
     @property
     def spans(self) -> tuple[Estimate, Estimate] | None:
-        """Seconds from the start of an iteration to that of the next; None where it is unknown."""
+        """Seconds from the start of an iteration to that of the next; None if unknown."""
         if self.whole is None:
             return None
         found = [side.survey.steady.spans_ns for side in self.whole if side.survey.steady]
@@ -217,7 +216,7 @@ class ProgramDifference(Record, frozen=True):
 
 
 def total(survey: Survey) -> Estimate:
-    """Mean seconds on the GPU of one run, with a 95% interval where there were several runs."""
+    """Mean seconds on the GPU of one run, with a 95% interval if there were several runs."""
     return mean_interval([1e-9 * ns for ns in survey.totals])
 
 
@@ -226,9 +225,9 @@ def compare_programs(
 ) -> ProgramDifference:
     """Two captures, kernel by kernel.
 
-    With `force` also what is not comparable; `ProgramDifference.reasons` says why it is not. Raises
-    InconclusiveError: other devices or ways of surveying, and `force` is not set; or only one of
-    them was timed.
+    `force` compares even incomparable ones; `ProgramDifference.reasons` has the reasons. Raises
+    InconclusiveError: different devices or kinds of survey without `force`; or only one of them was
+    timed.
     """
     if old.survey.timed != new.survey.timed:
         names = [side.name for side in sorted((old, new), key=lambda x: x.survey.timed)]
@@ -305,7 +304,7 @@ def _incomparable(old: ProgramCapture, new: ProgramCapture) -> list[str]:
 
 def _warnings(old: ProgramCapture, new: ProgramCapture) -> list[str]:
     found = [f"@{side.name}: {notice.message}" for side in (old, new) for notice in side.notices]
-    # Without times another program's counts are compared as another version's are.
+    # Without times, counts of programs are compared like those of versions.
     first = 0 if old.survey.timed else 1
     if old.command[first:] != new.command[first:]:
         found.append(
@@ -365,7 +364,7 @@ def _called(before: Sequence[Work], after: Sequence[Work]) -> str:
 
 
 def _part(old: Survey, new: Survey, on_gpu: tuple[bool, ...]) -> KindTime:
-    """Works that are the GPU's alone, or those that are not, or all."""
+    """The time of works on the GPU alone, or of the others, or of all."""
     before, after = (
         [
             1e-9 * sum(work.weights[run] for work in survey.works if work.on_gpu in on_gpu)
@@ -373,12 +372,12 @@ def _part(old: Survey, new: Survey, on_gpu: tuple[bool, ...]) -> KindTime:
         ]
         for survey in (old, new)
     )
-    # Iterations of one run know nothing of how much another run would differ.
+    # Iterations of one run do not show how much another run would differ.
     return _kind_time(before, after, alone=old.steady is not None, exact=not old.timed)
 
 
 def _middle(samples: Sequence[float]) -> Estimate:
-    """The median of iterations, where one that the host held up counts as one; its interval."""
+    """The median of iterations, robust against ones that the host delayed, with its interval."""
     if len(samples) >= minimum_samples():
         return median_interval(samples)
     middle = median(samples)
@@ -386,7 +385,7 @@ def _middle(samples: Sequence[float]) -> Estimate:
 
 
 def _middle_change(old: Estimate, new: Estimate) -> KindTime:
-    """The change of a median: it moved where the intervals lie apart by more than noise."""
+    """The change of a median: it moved if the intervals are apart and it exceeds the noise."""
     noise = catalog()["duration"].noise * max(old.value, new.value)
     low, high = new.low - old.high, new.high - old.low
     change = Estimate(value=new.value - old.value, low=low, high=high, n=min(old.n, new.n))

@@ -1,7 +1,7 @@
-"""Processes that work together: what each of them works, and who waits for whom.
+"""Processes that work together: the work of each, and which one waits for which.
 
-A kernel that communicates takes as long as the slowest rank lets it. So what ranks differ in is
-their work, and what they wait is the work of another one.
+The duration of a kernel that communicates depends on the slowest rank. So ranks differ in their
+work, and each waits for another one's work.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from workbench.programs.capture.ranks import work_waits
 from workbench.programs.capture.records import Rank, Survey
 from workbench.units import listed, quantity
 
-#: Ranks whose work differs by more than this part of the longest are not balanced.
+#: Ranks are unbalanced if their work differs by more than this part of the longest.
 APART = 0.05
-#: Part of the difference that the kernels make that are named.
+#: The part of the difference that the named kernels must explain.
 _MOST_OF_IT, _NAMED = 0.7, 3
 
 
 class RankTime(Record, frozen=True):
-    """Seconds of one rank: the mean of runs, the median of iterations; `wait_s` None: not known.
+    """Seconds of one rank: the mean of runs, the median of iterations; `wait_s` None: unknown.
 
-    `work_s`: something ran that waits for nobody; `alone_s`: nothing but communication ran;
-    `talk_s`: the sum of kernels that communicate, and `wait_s` of it until the last rank had come.
+    `work_s`: a kernel ran that waits for no rank; `alone_s`: only communication ran; `talk_s`: the
+    sum of kernels that communicate; `wait_s`: the part of it before the last rank arrived.
     """
 
     rank: int
@@ -40,7 +40,7 @@ class RankTime(Record, frozen=True):
 
 
 def rank_times(survey: Survey) -> tuple[RankTime, ...]:
-    """Every rank of a program, of an iteration where it repeats itself; empty without ranks."""
+    """Every rank of a program, per iteration if it repeats itself; empty without ranks."""
     if survey.steady is None:
         return tuple(_time(rank, place, fmean) for place, rank in enumerate(survey.ranks))
     return tuple(_time(rank, place, median) for place, rank in enumerate(survey.steady.ranks))
@@ -97,7 +97,7 @@ def skew_words(survey: Survey) -> str:
 
 
 def _more(survey: Survey, slow: int, fast: int) -> str:
-    """The kernels that a rank spends more time in than another one; "" where they are many."""
+    """The kernels in which a rank spends more time than another one; "" if they are many."""
     own: list[tuple[int, str]] = []
     for work in survey.works:
         if len(work.ranks_ns) > max(slow, fast) and not work_waits(work):
@@ -113,8 +113,8 @@ def _more(survey: Survey, slow: int, fast: int) -> str:
 def together_s(survey: Survey, *, steady: bool) -> list[float]:
     """Wall time of all ranks in seconds, not the sum of theirs; empty without ranks.
 
-    From the start of an iteration to that of the next; of a run how long anything ran on the rank
-    where it did longest.
+    For iterations, from the start of one to that of the next; for runs, the time in which anything
+    ran on the longest rank.
     """
     if not survey.ranks:
         return []

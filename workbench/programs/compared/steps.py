@@ -1,7 +1,7 @@
 """The kernels behind most of a program's change, each shown like a step of a ladder.
 
-In come the rows that matter and what was profiled of their launches; out goes for each the step
-that `analysis.story` tells, or why it cannot be told.
+The input is the rows that matter and the profiles of their launches. The output is, for each row,
+the step that `analysis.story` explains, or the reason why it cannot.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from workbench.programs.compared.counterparts import LaunchClass, launches_of, s
 from workbench.programs.compared.program import ClassChange, ProgramDifference, WorkChange
 from workbench.units import faster, quantity
 
-#: Part (0-1) of the program's time from which a kernel's change is worth its own story.
+#: The least part (0-1) of the program's time for a kernel's change to have its own story.
 MATTERS = 0.01
-#: Most kernels to show, those that change most.
+#: The most kernels to show: those that change most.
 TOLD = 5
-#: Kernels below this part of the program's time may differ by this many times a duration's noise.
+#: Kernels below this part of the program's time may vary by this many times a duration's noise.
 _NOTHING, _SHORT = 1e-4, 4.0
 
 
 class KernelStep(Record, frozen=True):
     """One kernel on both sides; or, in `silence`, why its step is not shown.
 
-    `near` has the profiles of its launches that were looked at closely. Where these and the
-    program disagree, `doubt` says so; where even the direction differs there is no story.
-    `opposed` are launches of another configuration whose time went the other way, if any were
-    looked at and tell their story.
+    `near` has the profiles of its launches. If these and the program disagree, `doubt` says so; if
+    even the direction differs, there is no story. `opposed` are launches in another configuration
+    whose time changed in the opposite direction, if they were profiled and have a story.
     """
 
     row: WorkChange
@@ -49,7 +48,7 @@ class KernelStep(Record, frozen=True):
 
     @property
     def comparison(self) -> Comparison | None:
-        """Of what was profiled."""
+        """The comparison of the profiled launches."""
         return self.step.comparison if self.step is not None else None
 
     @property
@@ -60,7 +59,7 @@ class KernelStep(Record, frozen=True):
 
     @property
     def opposed_words(self) -> str:
-        """Launches whose time moved against the step, in words; "" for none."""
+        """Words on launches whose time moved against the step; "" for none."""
         other = self.opposed
         if other is None or other.story is None or other.near.of is None:
             return ""
@@ -94,7 +93,7 @@ def weighs(difference: ProgramDifference, row: WorkChange) -> bool:
 def unchanged(difference: ProgramDifference, row: WorkChange) -> bool:
     """True if a row is on both sides, launched as often, and takes as long within the noise.
 
-    The clock's step is several percent of a microsecond.
+    The clock's resolution is several percent of a microsecond.
     """
     before, after = difference.seconds(row)
     noise = catalog()["duration"].noise * max(before, after)
@@ -114,20 +113,20 @@ def kernel_steps(
 
 
 def told(difference: ProgramDifference) -> tuple[WorkChange, ...]:
-    """Of the rows that matter those with a kernel on both sides; the table says the others."""
+    """The rows that matter with a kernel on both sides; the table shows the others."""
     return tuple(row for row in matter(difference) if row.fate not in ("came", "went"))
 
 
 class Closer(Record, frozen=True):
-    """Profiles of a row's kernels on both sides; `silence` is the reason if some are missing.
+    """Profiles of a row's kernels on both sides; `silence` says why some are missing.
 
-    Of a kernel with several configurations, the launches of one: `of`, the one whose time
-    changed most of those that both sides profiled. `explains` is the part of the row's change
-    that its launches make; None if they are all, or if nothing changed.
+    For a kernel with several configurations, the launches of one: `of`, the one whose time changed
+    most among those that both sides profiled. `explains` is the part of the row's change that its
+    launches make; None if they are all launches, or if nothing changed.
 
-    If several works took each other's place, a class counts as often as the program launches
-    it; all of that is the `part` of a run's launches. `seen` are the seconds that they take in
-    a run of the program, `lacking` puts the unprofiled part of them into words.
+    If several works replaced each other, a class counts as often as the program launches it;
+    together they are the `part` of a run's launches. `seen` are the seconds that they take in a run
+    of the program; `lacking` describes the unprofiled part of them.
     """
 
     old: Profile | None
@@ -141,7 +140,7 @@ class Closer(Record, frozen=True):
 
     @property
     def words(self) -> str:
-        """``a launch of block 1,024, grid 64 alone, 72% of its change``; "" for launches alike."""
+        """``a launch of block 1,024, grid 64 alone, 72% of its change``; "" for equal launches."""
         if self.of is None:
             return self.part
         share = (
@@ -157,7 +156,7 @@ class Closer(Record, frozen=True):
 def closer(
     row: WorkChange, difference: ProgramDifference, details: tuple[Profile | None, Profile | None]
 ) -> Closer:
-    """Profiles of a row's kernels, of one class of launches if there are several."""
+    """Profiles of a row's kernels, for one class of launches if there are several."""
     captures = difference.old, difference.new
     old, new = _looked_at(row, difference, details)
     if old is None or new is None:
@@ -176,7 +175,7 @@ def closer(
         )
         return Closer(old=old, new=new, silence=why)
     if len(row.old) != 1 or len(row.new) != 1:
-        assert details[0] is not None and details[1] is not None  # launches of both are there
+        assert details[0] is not None and details[1] is not None  # both have launches
         return _together(row, captures, (details[0], details[1]))
     if len(row.classes) < 2:
         return Closer(old=old, new=new)
@@ -209,7 +208,7 @@ def _of_class(
     )
 
 
-#: Least share of their time that was profiled, for several works to be compared.
+#: The least profiled share of their time for several works to be compared.
 _ENOUGH = 0.9
 
 
@@ -218,7 +217,7 @@ def _together(
     captures: tuple[ProgramCapture, ProgramCapture],
     details: tuple[Profile, Profile],
 ) -> Closer:
-    """Several works: every class of their launches as often as it is in the program."""
+    """Profiles of several works: every class of launches as often as in the program."""
     works = [
         seen_of(capture.survey, places, merged_by_work(detail, capture.detail))
         for capture, detail, places in zip(captures, details, (row.old, row.new), strict=True)
@@ -249,19 +248,14 @@ def _classes_seen(
 ) -> list[ClassChange]:
     """The classes profiled on both sides; first those of which one launch went the row's way."""
     before, after = difference.seconds(row)
-    return sorted(
-        (
-            one
-            for one in row.classes
-            if _only(old, one.old).launches and _only(new, one.new).launches
-        ),
-        key=lambda one: (_a_launch(one)[1] - _a_launch(one)[0]) * (after - before) <= 0,
-    )
+    of = [one for one in row.classes if _only(old, one.old).launches]
+    of = [one for one in of if _only(new, one.new).launches]
+    return sorted(of, key=lambda one: (_a_launch(one) - 1) * (before - after) <= 0)
 
 
-def _a_launch(of: ClassChange | WorkChange) -> tuple[float, float]:
-    """The mean weight of a launch on both sides."""
-    return of.old_weight / of.old_launches, of.new_weight / of.new_launches
+def _a_launch(of: ClassChange | WorkChange) -> float:
+    """The mean weight of a launch before, divided by that after."""
+    return (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
 
 
 def _only(profile: Profile, side: LaunchClass | None) -> Profile:
@@ -274,10 +268,10 @@ _DISAGREE = 0.1
 
 
 class Disagreement(Record, frozen=True):
-    """Launches under the profiler tell another story than those of the program, in `words`.
+    """The profiler's launches contradict those of the program; `words` says how.
 
-    `against`: even the direction differs, or that one side did not change, so that nothing may be
-    told of the profiler's.
+    `against`: even the direction differs, or one side did not change, so that the profiler's story
+    cannot be shown.
     """
 
     words: str
@@ -287,18 +281,14 @@ class Disagreement(Record, frozen=True):
 def _doubt(
     comparison: Comparison, row: WorkChange, near: Closer, difference: ProgramDifference
 ) -> Disagreement | None:
-    """A disagreement of the profiler's and the program's times of a launch; None: they agree."""
+    """A disagreement between the profiler's and the program's launch times; None: they agree."""
     of = near.of if near.of is not None else row
     if comparison.speed is None or not of.old_weight or not of.new_weight:
         return None
-    if near.seen is not None:
-        ratio = near.seen[0] / near.seen[1]
-    else:
-        before, after = _a_launch(of)
-        ratio = before / after
+    ratio = near.seen[0] / near.seen[1] if near.seen is not None else _a_launch(of)
     told = comparison.speed.speedup
     moved, apart = comparison.speed.moved, abs(math.log(told / ratio)) > math.log1p(_DISAGREE)
-    # As fast on one side explains no change of the other either.
+    # If one of them shows no change, it cannot explain the other's change either.
     still = not moved or abs(ratio - 1) <= catalog()["duration"].noise
     against = (apart and still) or (moved and (told - 1) * (ratio - 1) < 0)
     words = [near.lacking] if near.lacking else []
@@ -322,7 +312,7 @@ def _doubt(
     return Disagreement(words=_("; ").join(words), against=against)
 
 
-#: Launches that moved against the step by this part of the change are shown as well.
+#: Launches that moved against the step by at least this part of the change are shown as well.
 _HIDDEN = 0.25
 
 
@@ -337,7 +327,7 @@ def _step(
     if step.story is None or near.of is None:
         return step
     old, new = _looked_at(row, difference, details)
-    assert old is not None and new is not None  # a class of them was told
+    assert old is not None and new is not None  # one of their classes has a story
     for other in _classes_seen(row, difference, old, new):
         whole, way, against = (b - a for a, b in map(difference.seconds, (row, near.of, other)))
         if way * against < 0 and abs(against) >= _HIDDEN * abs(whole):

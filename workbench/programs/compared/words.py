@@ -1,6 +1,6 @@
-"""Sentences on two programs, and on a kernel's launches alone: the leading numbers, in words.
+"""Sentences on two programs, and on one kernel's launches: the leading numbers in words.
 
-The main change comes first: that the GPU waits less if kernels are as fast, the time in which
+The main change comes first: the GPU's waiting if kernels are as fast as before, the time in which
 anything ran if works overlap, or the time of an iteration's kernels. Each factor names its subject.
 """
 
@@ -41,9 +41,9 @@ from workbench.units import (
     span,
 )
 
-#: Ranks that have a line.
+#: The most ranks that have a line.
 RANKS = 8
-#: Fate of kernels -> its words.
+#: The fate of kernels -> words for it.
 _FATES: dict[Fate, str] = {
     "came": N_("{kernels} came"),
     "went": N_("{kernels} went"),
@@ -81,7 +81,7 @@ def survey_words(survey: Survey) -> tuple[str, ...]:
 
 
 def of_ideal(value: int, ideal: int, words: str = " ({factor})") -> str:
-    """``1.05 M (4.00×)``: a count, and how many times the ideal it is, where it is more."""
+    """``1.05 M (4.00×)``: a count, and its factor over the ideal if it is larger."""
     more = words.format(factor=factor(value / ideal)) if value > ideal > 0 else ""
     return quantity(value) + more
 
@@ -101,7 +101,7 @@ def counts_words(survey: Survey) -> str:
 
 
 def count_change(old: int | None, new: int | None) -> str:
-    """``1.05 M → 262 k (−75.0%)``; one value where both are equal, a dash for a side without."""
+    """``1.05 M → 262 k (−75.0%)``; one value if both are equal, a dash for a missing one."""
     if old == new:
         return quantity(new)
     change = f" ({relative(old, new)})" if old and new else ""
@@ -109,7 +109,7 @@ def count_change(old: int | None, new: int | None) -> str:
 
 
 def counts_change(difference: ProgramDifference) -> str:
-    """The change of what the emulator counted; says once that it timed nothing."""
+    """The change of the emulator's counts, with a note that nothing was timed."""
     old, new = (side.survey.counted() for side in (difference.old, difference.new))
     parts = (
         _("instructions {change}").format(change=count_change(old.instructions, new.instructions)),
@@ -122,7 +122,7 @@ def counts_change(difference: ProgramDifference) -> str:
 
 
 def _rank_lines(times: Sequence[RankTime]) -> list[str]:
-    """A line a rank; of many the first ones."""
+    """One line per rank; the first ones of many."""
     lines = []
     for one in times[:RANKS]:
         gpu = _("GPU {map}").format(map=", ".join(map(str, one.gpus)))
@@ -160,7 +160,7 @@ def _steady_words(survey: Survey) -> str:
 
 
 def program_words(difference: ProgramDifference) -> tuple[str, ...]:
-    """Lines on two programs: their change, ranks, copies, kernels that came and went.
+    """Lines on two programs: their change, ranks, copies, kernels added and removed.
 
     Every view prints all of them, in this order.
     """
@@ -183,12 +183,12 @@ def program_words(difference: ProgramDifference) -> tuple[str, ...]:
     return tuple(filter(None, lines))
 
 
-#: Least part of the change for which a kernel is named.
+#: The least part of the change for a kernel to be named.
 _MOST = 0.5
 
 
 def _most(difference: ProgramDifference) -> str:
-    """The kernel with most of the change; "" if it is spread over many."""
+    """The kernel with most of the change; "" if the change is spread over many."""
     row = difference.rows[0] if difference.rows and difference.first.moved else None
     if row is None or row.fate != "same" or row.name.startswith("["):
         return ""
@@ -225,7 +225,7 @@ def time_words(estimate: Estimate, noun: str = "run") -> str:
 
 
 def waiting_words(difference: ProgramDifference) -> str:
-    """``the GPU waits for launches 69.7% → 7.92% of an iteration, …``; "" where none moved."""
+    """``the GPU waits for launches 69.7% → 7.92% of an iteration, …``; "" if that did not move."""
     if (waits := _waits(difference)) is None or difference.spans is None:
         return ""
     told = " → ".join(quantity(100 * part, "%") for part in waits)
@@ -249,8 +249,8 @@ def waiting_words(difference: ProgramDifference) -> str:
 def _waits(difference: ProgramDifference) -> tuple[float, float] | None:
     """The part (0-1) of an iteration in which nothing ran, before and after.
 
-    None where it is not known, or where that is not what moved: the same kernels are launched
-    as often on both sides, and what they take changed less.
+    None if it is unknown or not the main change. It is the main change if the same kernels are
+    launched as often on both sides, and their time changed less.
     """
     same = all(
         row.fate == "same" and len(set(difference.launches(row))) == 1
@@ -264,7 +264,7 @@ def _waits(difference: ProgramDifference) -> tuple[float, float] | None:
 
 
 def _idle(difference: ProgramDifference) -> tuple[float, float] | None:
-    """Seconds of an iteration in which nothing ran, where these are most of what changed."""
+    """Seconds of an iteration in which nothing ran, if they are most of the change."""
     if difference.spans is None or difference.together is not None:
         return None
     works, spans = ([side.value for side in both] for both in (difference.totals, difference.spans))
@@ -276,9 +276,9 @@ def _idle(difference: ProgramDifference) -> tuple[float, float] | None:
 def change_words(difference: ProgramDifference) -> str:
     """``22.6 ms → 14.8 ms on the GPU: 1.53× faster, −7.80 ms``, with its interval if any.
 
-    Of kernels, where there are copies besides: what the host's memory takes to copy varies with
-    the host. Of the time that anything ran, where they overlap. Of an iteration, where both sides
-    repeat themselves.
+    It covers kernels only, if there are also copies: copies of the host's memory vary with the
+    host. It covers the time in which anything ran, if they overlap, and one iteration, if both
+    sides repeat themselves.
     """
     together = difference.together
     busy = None if together is not None else difference.busy
@@ -311,7 +311,7 @@ def change_words(difference: ProgramDifference) -> str:
 
 
 def beside_words(difference: ProgramDifference) -> str:
-    """The copies, and the whole programs, where the change is that of kernels or of iterations."""
+    """The copies and the whole programs, if the change covers kernels or iterations."""
     parts: list[str] = []
     together = difference.together is not None
     overlap, kernels = together or difference.busy is not None, difference.of_kernels
@@ -341,7 +341,7 @@ def beside_words(difference: ProgramDifference) -> str:
             for gpu, side in zip(difference.totals, spans, strict=True)
         ]
         ratio = spans[0].value / max(spans[1].value, 1e-12)
-        # Every launch costs the host a little more there: where the GPU waits for the host, much.
+        # The tracer adds host time to every launch; this matters if the GPU waits for the host.
         tracer = _("under the tracer ") if difference.old.survey.way == "trace" else ""
         parts.append(
             _(
@@ -381,7 +381,7 @@ def beside_words(difference: ProgramDifference) -> str:
 def _overlap_words(difference: ProgramDifference) -> str:
     """``copies and kernels overlap: 0 s → 61.1 ms of their sum, 136 ms → 140 ms, …``."""
     busy = difference.busy
-    assert busy is not None  # else nothing overlaps
+    assert busy is not None  # the caller found an overlap
     sums = [side.value for side in difference.totals]
     # An overlap below a hundredth is rounding.
     beside = [
@@ -397,7 +397,7 @@ def _overlap_words(difference: ProgramDifference) -> str:
 
 
 def _rank_changes(difference: ProgramDifference) -> list[str]:
-    """Work and waiting of every rank before and after; nothing where the sides' ranks differ."""
+    """Work and waiting of every rank before and after; empty if the sides' ranks differ."""
     sides = [
         rank_times(side.survey) for side in difference.whole or (difference.old, difference.new)
     ]
@@ -425,9 +425,9 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" where all stayed.
+    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" if all stayed.
 
-    Nor where a tuner ran: what it launches besides is none of the program's calls.
+    Also "" if a tuner ran: its additional launches are not the program's calls.
     """
     if difference.tried:
         return ""
@@ -445,7 +445,7 @@ def fate_words(difference: ProgramDifference) -> str:
 
 
 def range_words(difference: ProgramDifference) -> str:
-    """``in attention 20 kernels (47.0 ms) gave way to 2 (4.00 ms)``: inside of NVTX ranges."""
+    """``in attention 20 kernels (47.0 ms) gave way to 2 (4.00 ms)``, for NVTX ranges."""
     told = []
     for row in difference.rows:
         if row.inside and weighs(difference, row):
@@ -460,12 +460,12 @@ def range_words(difference: ProgramDifference) -> str:
     return _("; ").join(told)
 
 
-#: By which factor launches must be fewer or more, to be worth a word.
+#: The least factor between numbers of launches to be mentioned.
 _OFTEN = 1.5
 
 
 def calls_words(difference: ProgramDifference) -> str:
-    """``796 fewer launches an iteration (1,138 → 342)``, and how long the GPU waits for them."""
+    """``796 fewer launches an iteration (1,138 → 342)``, and the GPU's waiting for launches."""
     surveys = difference.old.survey, difference.new.survey
     old, new = (
         round(sum(sum(x.launches) for x in side.works if x.kind == "kernel") / len(side.runs))
@@ -491,7 +491,7 @@ def calls_words(difference: ProgramDifference) -> str:
 
 
 def inside_words(row: WorkChange) -> str:
-    """The name of the innermost range that a row is inside of, without its domain."""
+    """The name of the innermost range around a row, without its domain."""
     return row.inside.rpartition("/")[2].rpartition("@")[2]
 
 
@@ -500,18 +500,18 @@ def _kernels(capture: ProgramCapture, places: Sequence[int]) -> int:
     return sum(capture.survey.works[place].kind == "kernel" for place in places)
 
 
-# --- a kernel of them --------------------------------------------------------------------------
+# --- a single kernel ---------------------------------------------------------------------------
 
 
 def launch_words(difference: ProgramDifference, row: Change) -> str:
-    """``1 launch``, ``800 → 4 launches``: of one run."""
+    """``1 launch``, ``800 → 4 launches``, in one run."""
     told = list(dict.fromkeys(round(number) for number in difference.launches(row)))
     text = ngettext("{n} launch", "{n} launches", told[0] if len(told) == 1 else 2)
     return text.format(n=" → ".join(map(count, told)))
 
 
 def share_words(difference: ProgramDifference, row: Change) -> str:
-    """``27.5% of the change``: of the one that is said first; "" where that is of no sum."""
+    """``27.5% of the change``, of the leading change; "" if that is not a change of a sum."""
     before, after = difference.seconds(row)
     share, kernels = difference.share(after - before), difference.of_kernels
     if share is None:
@@ -521,21 +521,21 @@ def share_words(difference: ProgramDifference, row: Change) -> str:
     if not kernels.moved:
         return ""
     own = quantity(100 * (after - before) / kernels.change_s.value, "%")
-    if not 0 < share < 1.005:  # copies went the other way
+    if not 0 < share < 1.005:  # copies changed in the opposite direction
         return _("{share} of the kernels' change").format(share=own)
     return _("{before} of the kernels' change, {share} of all of it").format(
         before=own, share=quantity(100 * share, "%")
     )
 
 
-#: By which factor blocks must be fewer or more, to be said to do more or less each.
+#: The least factor between numbers of blocks to say that each does more or less work.
 _OTHER_TILE = 1.5
 
 
 def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
-    """A sentence if as many launches of a kernel have fewer or more blocks; else "".
+    """A sentence if equally many launches of a kernel have fewer or more blocks; else "".
 
-    It is unknown if a launch does the same work; the sentence says that it assumes so.
+    It is unknown whether a launch does the same work; the sentence states that assumption.
     """
     often = difference.launches(row)
     if len(row.classes) != 1 or row.fate != "same" or often[0] != often[1]:
@@ -559,12 +559,12 @@ def tile_words(difference: ProgramDifference, row: WorkChange) -> str:
     return text
 
 
-#: Configurations of a kernel that are listed.
+#: The most configurations of a kernel that are listed.
 _CONFIGURATIONS = 6
 
 
 class ClassRow(NamedTuple):
-    """A configuration that a kernel is launched in: its time before and after."""
+    """A launch configuration of a kernel: its time before and after."""
 
     words: str
     before: str = ""
@@ -576,8 +576,8 @@ class KernelWords(Record, frozen=True):
     """The words on a kernel, in the order of a screen.
 
     `seconds` is its time in the program, `of_it` its launches and its share of the change.
-    `configurations` are its launch configurations, if they are several or changed; `warnings` may
-    change a verdict. `launch` is the factor of one launch, `profiler` its times under the profiler;
+    `configurations` are its launch configurations, if several or changed; `warnings` may change a
+    verdict. `launch` is the factor of one launch, `profiler` its times under the profiler;
     `sentences` explain its launches, or say why they cannot.
     """
 
@@ -602,7 +602,7 @@ class KernelWords(Record, frozen=True):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """All of it, a line each."""
+        """All lines."""
         return (self.program, *self.launches, *self.warnings, *self.sentences)
 
 
@@ -630,7 +630,7 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
     if step.story is None or step.comparison is None:
         sentences: tuple[str, ...] = (tile_words(difference, row), step.silence)
     elif speed is not None and not speed.moved:
-        # It is launched more or less often, which is no matter of its lines: none is told.
+        # Its number of launches changed, which its lines do not explain: no line is named.
         sentences = ()
     else:
         sentences = (step.story.sentence, step.opposed_words)
@@ -648,7 +648,7 @@ def step_words(step: KernelStep, difference: ProgramDifference) -> KernelWords:
 def _spent(
     difference: ProgramDifference, row: ClassChange | WorkChange
 ) -> tuple[tuple[float, float], str]:
-    """A row's time before and after with its unit; its instructions where nothing was timed."""
+    """A row's time before and after with its unit; its instructions if nothing was timed."""
     if difference.timed:
         return difference.seconds(row), "s"
     old, new = difference.counted(row)
@@ -656,9 +656,9 @@ def _spent(
 
 
 def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow]:
-    """The configurations that a kernel is launched in, where there are several, or another one.
+    """The launch configurations of a kernel, if there are several or they changed.
 
-    What a tuner tries has times of a launch, and all are listed.
+    For a tuner's kernel, all are listed, with times per launch.
     """
     if len(row.classes) < 2:
         moved = (one.words for one in row.classes if one.old and one.new and "→" in one.words)

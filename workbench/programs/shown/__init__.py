@@ -1,5 +1,5 @@
-"""Captures and runs in characters: tables, pages, terminal, Markdown and JSON.
+"""Captures and runs as text: tables, pages, terminal, Markdown and JSON.
 
-In come captures and their differences, decided and worded by `compared`; out go sheets (`sheets`,
-`ran`), the kernels' steps (`steps`) and the pages of the site (`captured`, with models in `page`).
+The input is captures and their differences from `compared`. The output is sheets (`sheets`, `ran`),
+kernels' steps (`steps`) and pages of the site (`captured`, with models in `page`).
 """

@@ -1,4 +1,4 @@
-"""Pages of captured programs: one of a program, one of a launch; of two programs their difference.
+"""Pages of captured programs: one per program, one per launch, one per difference of two.
 
 The difference has the page of a ladder's step for each kernel that matters.
 """
@@ -41,7 +41,7 @@ from workbench.views.html.site import Site
 
 
 class _Surveyed(PagedLaunches):
-    """One capture: its files are hashed at once, and read when a page needs them."""
+    """One capture: its files are hashed at the start, and read when a page needs them."""
 
     def __init__(self, site: Site, program: CapturedProgram) -> None:
         self._shelf = Shelf(program.root)
@@ -63,7 +63,7 @@ class _Surveyed(PagedLaunches):
         return self._shelf.detail(self.capture)
 
     def page_of(self, places: tuple[int, ...]) -> str:
-        """The page of the longest profiled launch of some works, from the site's root; or ""."""
+        """The page of some works' longest profiled launch, relative to the site's root; or ""."""
         own = launches_of(self.capture, self.detail, places)
         speaker = main_launch(own) if own is not None else None
         return f"{self.folder}/{launch_page(speaker.index)}" if speaker is not None else ""
@@ -76,7 +76,7 @@ class _Surveyed(PagedLaunches):
 
         capture, detail = self.capture, self.detail
         panel, kernel = None, ""
-        # In the order of the survey: which kernel takes most time, the profiler does not know.
+        # In the survey's order: the profiler does not know which kernel takes the most time.
         places = [place for place in sorted(set(capture.detail)) if place >= 0]
         own = launches_of(capture, detail, (places[0],)) if places else None
         speaker = main_launch(own) if own is not None else None
@@ -93,7 +93,7 @@ class _Surveyed(PagedLaunches):
 def program_folder(*programs: CapturedProgram) -> str:
     """The folder of the pages of a capture, or of two compared ones, below the site's root."""
     names = "..".join(page_part(program.name) for program in programs)
-    # Captures of one name from two folders are two programs; the path stays private.
+    # Captures with one name from two folders are two programs; the path stays private.
     roots = [str(program.root.resolve()) for program in programs]
     return f"programs/{names}-{digest(*roots)[:8]}"
 
@@ -102,7 +102,7 @@ def write_programs(site: Site, asked: tuple[CapturedProgram, ...], stamp: str) -
     """Bring the pages of captures up to date, as `write_reports` does those of report files.
 
     Raises:
-        UsageError: there is no capture of that name.
+        UsageError: no such capture.
         DataError: a capture is damaged.
     """
     programs = [_Surveyed(site, program) for program in dict.fromkeys(asked)]
@@ -114,11 +114,11 @@ def write_programs(site: Site, asked: tuple[CapturedProgram, ...], stamp: str) -
     return done
 
 
-# --- two ---------------------------------------------------------------------------------
+# --- two programs ------------------------------------------------------------------------
 
 
 class _Compared:
-    """Two captures, compared once for all pages that speak of them."""
+    """Two captures, compared once for all pages on them."""
 
     def __init__(self, old: _Surveyed, new: _Surveyed) -> None:
         self.sides = (old, new)
@@ -129,7 +129,7 @@ class _Compared:
 
     @cached_property
     def difference(self) -> ProgramDifference:
-        """Never refuse: the reasons against comparing are shown above the numbers."""
+        """The difference; it is never refused: reasons against comparing are shown above it."""
         return compare_programs(self.sides[0].capture, self.sides[1].capture, force=True)
 
     @cached_property
@@ -146,7 +146,7 @@ class _Compared:
 
     @cached_property
     def files(self) -> dict[int, str]:
-        """File names of the pages of the steps, by row: kernels may share a name."""
+        """File names of the steps' pages, by row: kernels may share a name."""
         out: dict[int, str] = {}
         for number, step in self.steps.items():
             if step.story is not None:
@@ -164,12 +164,12 @@ class _Compared:
         return f"../../{new or old}" if new or old else ""
 
     def view(self, number: int) -> View:
-        """The page of one kernel's step, made once: the comparison quotes its panel."""
+        """The page of one kernel's step, cached: the comparison quotes its panel."""
         from workbench.views.html.pages.diff import diff_view
 
         if number not in self._views:
             step = self.steps[number].step
-            assert step is not None  # only those have a page
+            assert step is not None  # only rows with a step have a page
             self._views[number] = diff_view(step, self._head(number))
         return self._views[number]
 

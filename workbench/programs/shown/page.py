@@ -1,6 +1,6 @@
-"""A captured program, and two of them: what became of every kernel, so that it adds up.
+"""The pages of a captured program and of two: the fate of every kernel, in rows that add up.
 
-The table is that of `sheets`; what is told of a kernel is told by its own page.
+The table is that of `sheets`; a kernel's own page explains its change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from workbench.views.html.parts import (
 
 
 def program_chips(captures: Sequence[ProgramCapture]) -> tuple[Badge, ...]:
-    """Device, date, commit and way of one capture, or of two, once where they agree."""
+    """Device, date, commit and kind of survey of one capture, or of two, once if they agree."""
     states = [
         (_("commit {id}") if capture.state.clean else _("commit {id} and changes")).format(
             id=capture.state.commit[:12]
@@ -67,7 +67,7 @@ def program_view(
     detail: Profile | None,
     panel: tuple[str, PanelView | None],
 ) -> View:
-    """The page of a capture; the panel is of the kernel that takes most of those profiled."""
+    """The page of a capture; its panel shows the longest profiled kernel."""
     survey = capture.survey
     timed, weight = survey.timed, sum(survey.totals) or 1
     sheet = program_sheet(capture, detail, everything=True)
@@ -106,7 +106,7 @@ def program_view(
             chips=program_chips((capture,)),
             notices=tuple(notices),
         ),
-        # The time and how much of it the GPU was busy stand in tiles.
+        # Tiles show the time and how much of it the GPU was busy.
         lede=said[0],
         more=said[1:],
         spent=stacked([""], [(row.name, (row.share,)) for row in rows]),
@@ -118,10 +118,10 @@ def program_view(
         panel_title=_("{kernel} is limited by").format(kernel=panel[0]),
         columns=sheet.header[:columns],
         rows=rows[:ROWS],
-        rest=rows[ROWS:],  # those that take least
+        rest=rows[ROWS:],  # the shortest
         rest_share=percent(sum(row.share for row in rows[ROWS:])),
         runs=_runs(capture),
-        looked=looked,  # what was profiled
+        looked=looked,  # the profiled launches
     )
 
 
@@ -150,7 +150,7 @@ def _busy_tile(survey: Survey) -> Tile:
 
 
 def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
-    """Tiles of the emulator's counts of a program, with the old ones."""
+    """Tiles with the emulator's counts of a program, beside the old ones."""
     counts = {
         _("Instructions"): ("instructions", 0),
         _("Global sectors"): ("sectors", new.sectors_ideal),
@@ -171,14 +171,14 @@ def _count_tiles(new: Counted, old: Counted | None = None) -> tuple[Tile, ...]:
 
 
 def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
-    """The profile with one launch of each kernel: the one that weighs most."""
+    """The profile with one launch of each kernel: the heaviest."""
     sides = (launches_of(capture, detail, (place,)) for place in dict.fromkeys(capture.detail))
     found = [main_launch(own) for own in sides if own is not None]
     return replace(detail, launches=tuple(launch for launch in found if launch is not None))
 
 
 def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
-    """The kernels that take the time, in a sentence."""
+    """A sentence on the kernels that take most time."""
     most = [f"{shortened(row.name)} {row.cells[1]}" for row in rows[:3]]
     return _("{time} on the GPU: {kernels} of it").format(
         time=time_words(total(capture.survey)), kernels=units.listed(most)
@@ -186,7 +186,7 @@ def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
 
 
 def _runs(capture: ProgramCapture) -> list[tuple[str, ...]]:
-    """Each run, where there were several: its number, and its times."""
+    """Each run, if there were several: its number and its times."""
     survey = capture.survey
     runs = list(zip(survey.runs, survey.totals, strict=True))
     times = [
@@ -200,7 +200,7 @@ def _runs(capture: ProgramCapture) -> list[tuple[str, ...]]:
 
 
 def _launches(capture: ProgramCapture, detail: Profile | None) -> dict[int, tuple[Link, ...]]:
-    """The pages of the launches that were profiled, by the place of their kernel."""
+    """The pages of profiled launches, by the index of their kernel."""
     found: dict[int, tuple[Link, ...]] = {}
     for launch, place in zip(detail.launches if detail else (), capture.detail, strict=True):
         if launch.profiled:
@@ -212,7 +212,7 @@ def _launches(capture: ProgramCapture, detail: Profile | None) -> dict[int, tupl
 def _fate(
     difference: ProgramDifference, shown: Sequence[str], rows: Sequence[WorkChange], moved: bool
 ) -> View:
-    """A row of the table of two programs, and whether its time differs."""
+    """A row in the table of two programs, and whether its time differs."""
     return View(
         fate=shown[0],
         name=shown[1],
@@ -234,8 +234,8 @@ def program_diff_view(
 ) -> View:
     """The page of two captures.
 
-    `steps` are the kernels that matter, by their row; `pages` are where each row leads to, or "",
-    and those of both sides; `leading` the kernel with a page that changed most, and that page.
+    `steps` are the kernels that matter, by row. `pages` are each row's link, or "", and those of
+    both sides. `leading` is the kernel that changed most among those with a page, and that page.
     """
     sheet = difference_sheet(difference, rest="below")
     every = difference_sheet(difference, everything=True)
@@ -316,11 +316,11 @@ def _tiles(difference: ProgramDifference) -> tuple[Tile, ...]:
 
 
 def _told(difference: ProgramDifference, step: KernelStep | None, href: str) -> dict[str, Any]:
-    """The text below a kernel's name: its strip if it has one, and `words` besides."""
+    """The text below a kernel's name: its strip if it has one, and `words`."""
     if step is None:
         return {}
     said, story = step_words(step, difference), step.story
-    # A strip says what the first sentence does.
+    # A strip replaces the first sentence.
     sentences = said.sentences if story is None else said.sentences[1:]
     speed = step.comparison.speed if step.comparison is not None else None
     alike = speed is not None and not speed.moved
@@ -347,7 +347,7 @@ def summarize_program(capture: ProgramCapture, href: str) -> ProgramSummary:
 
 
 def summarize_programs(difference: ProgramDifference, href: str) -> ProgramSummary:
-    """The index's words on two programs that were compared."""
+    """The index's words on two compared programs."""
     sides = [summarize_program(side, href) for side in (difference.old, difference.new)]
     told = ("command", "device", "captured", "launches", "time")
     old, new = difference.totals

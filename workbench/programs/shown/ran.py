@@ -1,4 +1,4 @@
-"""The screen of ``workbench run``: kernels with what was counted, faults, what was looked for."""
+"""The screen of ``workbench run``: kernels with their counts, faults, and the checks that ran."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_sheet(run: RunDocument, kernels: Sheet | None) -> Sheet:
 
 
 def fault_lines(fault: FaultFacts) -> list[str]:
-    """A fault: what and where, in which launch, and what to do."""
+    """A fault: its kind, place and launch, and the advice."""
     where = _("in launch {n} of the program, kernel {kernel}").format(
         n=count(fault.launch), kernel=fault.kernel
     )

@@ -1,4 +1,4 @@
-"""A captured program, and the difference of two, as tables: kernels by what they take."""
+"""A captured program, and the difference of two, as tables: kernels by their time."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import NoticeFacts
 from workbench.views.sheets import Sheet, noted
 
-#: Rows that people are shown unless they ask for all; programs get every row.
+#: Rows shown to people unless they ask for all; programs get every row.
 ROWS = 20
 
 
 def program_sheet(
     capture: ProgramCapture, detail: Profile | None = None, *, everything: bool = False
 ) -> Sheet:
-    """One capture: every kernel with its time or counts; of `everything` people see all rows.
+    """One capture: every kernel with its time or counts; `everything` shows people all rows.
 
-    The detailed profile tells the hottest lines of a capture without times.
+    The detailed profile gives the hottest lines of a capture without times.
     """
     survey = capture.survey
     whole, timed = total(survey) if survey.timed else None, survey.timed
@@ -68,7 +68,7 @@ def program_sheet(
     if not timed and any("×)" in cell for row in shown for cell in row):
         notes.append(_("(4.00×): four times what is ideal for the same accesses"))
     if capture.detail:
-        # Rows are in order of time: of those with counters, the heaviest.
+        # Rows are ordered by time, so this is the heaviest one with counters.
         first = next((row.kernel for row in rows if row.profiled), "")
         kernel = first.partition("<")[0] if first else "#1"
         command = f"`workbench show @{capture.name}::{kernel}`"
@@ -104,7 +104,7 @@ def program_sheet(
     )
 
 
-#: Counters that a line is weighed by.
+#: Counters that determine a line's weight.
 _WEIGHED = ("instructions", "global_sectors", "shared_wavefronts")
 _COUNTS = ("sectors", "wavefronts", "instructions")
 
@@ -140,7 +140,7 @@ def _counted_cells(row: shapes.KernelRow, name: str) -> tuple[str, ...]:
 def _hottest(
     capture: ProgramCapture, detail: Profile | None, place: int
 ) -> shapes.CountedLine | None:
-    """The line of a kernel with most instructions, sectors and wavefronts; None: not known."""
+    """A kernel's line with the most instructions, sectors and wavefronts; None: unknown."""
     own = None if capture.survey.timed else launches_of(capture, detail, (place,))
     if detail is None or own is None:
         return None
@@ -158,7 +158,7 @@ def _hottest(
 
 
 def _flat(row: shapes.KernelRow | shapes.KernelFate, **other: Any) -> dict[str, Any]:
-    """A row of ``--format csv``: what is not a list of its own."""
+    """A row of ``--format csv``, without lists."""
     nested = ("ranges", "configurations")
     out = {name: value for name, value in asdict(row).items() if name not in nested} | other
     for name in [name for name in out if name in _PARTS]:
@@ -167,12 +167,12 @@ def _flat(row: shapes.KernelRow | shapes.KernelFate, **other: Any) -> dict[str, 
     return out
 
 
-#: Parts of a row that are columns of their own in ``--format csv``.
+#: Parts of a row that have their own columns in ``--format csv``.
 _PARTS = ("counted", "hottest", "old_counted", "new_counted")
 
 
 def report_sheet(report: ProgramCapture) -> Sheet:
-    """A report of many launches, seen as a program: its kernels by their time under ncu."""
+    """A report of many launches as a program: its kernels by their time under ncu."""
     whole = total(report.survey)
     sheet = program_sheet(report, everything=True)
     launches = several(report.survey.launches, "launch", "launches")
@@ -187,7 +187,7 @@ def report_sheet(report: ProgramCapture) -> Sheet:
         sheet,
         title=(report.name, said, ""),
         document=sheet.document | {"said": [said]},
-        shown=tuple(row[:-1] for row in sheet.shown),  # no list of what was profiled: all
+        shown=tuple(row[:-1] for row in sheet.shown),  # no list of profiled kernels: all are
         header=sheet.header[:-1],
         extra=sheet.extra[:-1],
         notes=(*sheet.notes, closer),
@@ -232,7 +232,7 @@ def _row(
 
 
 def class_facts(one: LaunchClass, runs: int) -> shapes.LaunchClassFacts:
-    """A class of launches as documents have it, of one run."""
+    """A class of launches in one run, in the form of documents."""
     return shaped(
         one.shapes[0],
         shapes.LaunchClassFacts,
@@ -244,14 +244,14 @@ def class_facts(one: LaunchClass, runs: int) -> shapes.LaunchClassFacts:
 
 
 def _configuration(row: shapes.KernelRow) -> tuple[str, str]:
-    """Grid and block of most of its time, and how many other configurations it has."""
+    """Grid and block with most of its time, and the number of other configurations."""
     others = row.configuration_count - 1
     more = _(" +{n} more").format(n=others) if others > 0 else ""
     return extent(row.grid or ()) + more, extent(row.block or ())
 
 
 def _range(row: shapes.KernelRow) -> str:
-    """The range with most of a kernel's time, and how many others there are."""
+    """The range with most of a kernel's time, and the number of others."""
     others = f" + {row.range_count - 1}" if row.range_count > 1 else ""
     return shortened(row.range) + others if row.range else ""
 
@@ -277,7 +277,7 @@ def side_fields(capture: ProgramCapture, whole: Estimate | None) -> dict[str, An
 
 
 def program_time(estimate: Estimate) -> shapes.ProgramTime:
-    """Seconds with their interval; null where one run gives none."""
+    """Seconds with their interval, which is null for a single run."""
     low, high = (estimate.low, estimate.high) if estimate.n > 1 else (None, None)
     return shapes.ProgramTime(seconds=estimate.value, low=low, high=high, runs=estimate.n)
 
@@ -301,7 +301,7 @@ def _title(capture: ProgramCapture) -> tuple[str, ...]:
 
 
 def names_of(works: Sequence[Work]) -> list[str]:
-    """Names that tell kernels of one name apart by their template arguments."""
+    """Names that distinguish kernels of one name by their template arguments."""
     return titles(
         [
             Launch(
@@ -316,24 +316,24 @@ def names_of(works: Sequence[Work]) -> list[str]:
 
 
 def count_words(value: float) -> str:
-    """Launches of one run: whole, or with a digit where runs differ."""
+    """Launches of one run: a whole number, or with a decimal digit if runs differ."""
     return count(round(value)) if abs(value - round(value)) < 1e-9 else f"{value:.1f}"
 
 
 # --- two programs -----------------------------------------------------------------------------
 
-#: Letters of the names of a side of a group, and of each.
+#: The most letters for the names on one side of a group, and for each name.
 _GROUP, _MEMBER = 60, 28
-#: Letters before the first that differs, where a name's beginning is left out.
+#: Letters kept before the first difference if a name's beginning is left out.
 _BEFORE = 8
 
 
 def difference_sheet(
     difference: ProgramDifference, *, everything: bool = False, rest: str = "--all"
 ) -> Sheet:
-    """Two captures: what became of every kernel, and a line that all rows add up to.
+    """Two captures: the fate of every kernel, and a line with the sum of all rows.
 
-    People are shown all rows of `everything`, else some; `rest`: where they find the others.
+    `everything` shows people all rows, else some; `rest` says where the others are.
     """
     rows = difference.rows
     kept, left = ([*range(len(rows))], {}) if everything else fold(difference)
@@ -359,9 +359,9 @@ def difference_sheet(
 
 
 def fold(difference: ProgramDifference) -> tuple[list[int], dict[str, list[WorkChange]]]:
-    """Places of the rows that people are shown, and the others by what they are called.
+    """Indices of the rows shown to people, and the other rows by their label.
 
-    What did not change is one line, if it is several rows.
+    Several unchanged rows become one line.
     """
     rows = difference.rows
     still = [n for n, row in enumerate(rows) if unchanged(difference, row)]
@@ -385,7 +385,7 @@ def _number_of(rows: Sequence[WorkChange], word: str) -> str:
 
 
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
-    """Why the two are compared by force, what is said of them first, and their names."""
+    """The reasons against the comparison, the first lines on both, and their names."""
     forced = _("not comparable, compared by force: {reason}")
     lines = [forced.format(reason=reason) for reason in difference.reasons]
     names = f"@{difference.old.name} → @{difference.new.name}"
@@ -393,7 +393,7 @@ def headline(difference: ProgramDifference) -> tuple[str, ...]:
 
 
 def row_names(difference: ProgramDifference) -> list[str]:
-    """Names of rows: as in the tables of either side, with arguments only if needed."""
+    """Names of rows: as in the tables of each side, with arguments only if needed."""
     sides = [names_of(side.survey.works) for side in (difference.old, difference.new)]
 
     def name(row: WorkChange) -> str:
@@ -409,8 +409,8 @@ def row_names(difference: ProgramDifference) -> list[str]:
 def group_words(difference: ProgramDifference, row: WorkChange) -> str:
     """``norm: layer_norm_kernel (2) + reduce_kernel + 7 more + [fill] → triton_red_fused_0``.
 
-    Of kernels that took each other's place, on either side those with most time; as many as
-    `fate_words` counts, where several have one name.
+    For kernels that replaced each other, it names those with most time on each side; a number, as
+    in `fate_words`, follows if several have one name.
     """
     sides = []
     for capture, places in ((difference.old, row.old), (difference.new, row.new)):
@@ -430,7 +430,7 @@ def group_words(difference: ProgramDifference, row: WorkChange) -> str:
 
 
 def told_names(difference: ProgramDifference) -> list[str]:
-    """The rows' names where there is little room."""
+    """The rows' short names."""
     names = row_names(difference)
     return [
         _told_name(difference, row, names[n]) if row.old and row.new and row.fate != "same" else one
@@ -439,13 +439,13 @@ def told_names(difference: ProgramDifference) -> list[str]:
 
 
 def _told_name(difference: ProgramDifference, row: WorkChange, name: str) -> str:
-    """Of what took each other's place both sides."""
+    """A short name; both sides for kernels that replaced each other."""
     if len(row.old) > 1 or len(row.new) > 1:
         return group_words(difference, row)
     old, __, new = name.partition(" → ")
     if shortened(old) != shortened(new):
         return f"{shortened(old)} → {shortened(new)}"
-    # They differ in what is left out at the end: of the new one, that.
+    # They differ in the omitted end: show that of the new one.
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), len(old))
     return f"{shortened(old)} → …{shortened(new[max(start - _BEFORE, 0) :])}"
 

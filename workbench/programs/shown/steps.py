@@ -39,7 +39,7 @@ from workbench.views.text.markdown import step_markdown
 from workbench.views.text.safe_output import write
 from workbench.views.text.tables import sheet_text
 
-#: Counters shown of a kernel, in addition to the strip's.
+#: The most counters shown for a kernel, in addition to the strip's.
 _KERNEL_COUNTERS = 6
 
 
@@ -54,7 +54,7 @@ def kernel_step_view(
     if step.comparison is None or step.story is None:
         return Group(*parts, *(Text(text, style=DIM) for text in words.sentences))
     old, new = step.near.old, step.near.new
-    assert old is not None and new is not None  # with a comparison both are there
+    assert old is not None and new is not None  # both exist if there is a comparison
     parts += notes_block([*step.comparison.reasons, *words.warnings, *step.comparison.warnings])
     if words.launch or words.profiler:
         parts.append(Text(words.launch).append(f"  {words.profiler}", style=DIM))
@@ -82,7 +82,7 @@ def _class_rows(rows: Sequence[ClassRow], width: int) -> list[RenderableType]:
 
 
 def _step_counters(old: Profile, comparison: Comparison, story: Story) -> RenderableType:
-    """The counters to read first, as `diff` of two versions has them."""
+    """The counters to read first, as in `diff` of two versions."""
     table = grid("l", "r", "r", "l")
     for delta in telling(comparison, story, Scale(old, comparison), _KERNEL_COUNTERS):
         table.add_row(
@@ -95,20 +95,20 @@ def _step_counters(old: Profile, comparison: Comparison, story: Story) -> Render
 
 
 def steps_markdown(difference: ProgramDifference, steps: Iterable[KernelStep]) -> str:
-    """A section a kernel: what is said of it, then its step."""
+    """One section per kernel: its sentences, then its step."""
     out = []
     for step in steps:
         out.append(f"\n### {inline(step.row.name)}\n\n")
         out += [f"{paragraph(text)}\n\n" for text in step_words(step, difference).said]
         old, new = step.near.old, step.near.new
         if old is not None and new is not None and step.story is not None:
-            assert step.comparison is not None  # with a story it is there
+            assert step.comparison is not None  # a story has a comparison
             out.append(step_markdown(old, new, step.comparison, step.story))
     return "".join(out)
 
 
 def steps_of(difference: ProgramDifference, steps: Iterable[KernelStep]) -> list[ProgramStep]:
-    """A document a kernel: its name and fate, and its step, or null and the reason."""
+    """One document per kernel: its name and fate, and its step, or null and the reason."""
     out = []
     for one in steps:
         told = None

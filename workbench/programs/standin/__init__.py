@@ -1,4 +1,4 @@
 """CUDA programs without a GPU: a driver and a runtime that hand their launches to the emulator.
 
-In: a program, or a source. Out: what it launched, what was counted, and what it does wrong.
+The input is a program or a source. The output is its launches, their counts, and its faults.
 """

@@ -13,7 +13,7 @@ from ptxemu import shipped
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.processes.starting import answered, program
 
-#: ``cudaMalloc((void**)&d_x, …)``, ``cudaMallocManaged(&s->next, …)``: what the pointer is called.
+#: The pointer's name in ``cudaMalloc((void**)&d_x, …)`` or ``cudaMallocManaged(&s->next, …)``.
 _POINTER = re.compile(
     r"[Aa]lloc\w*\s*(?:<[^>]*>)?\s*\(\s*(?:\([^()]*\)\s*)*&?\s*([A-Za-z_][\w.>\[\]-]*)"
 )
@@ -22,7 +22,7 @@ _SYSTEM = ("/lib", "/usr/lib", "/lib64")
 
 
 class Frame(NamedTuple):
-    """One return address: the file that is mapped there, and the offset in it."""
+    """One return address: the file mapped there, and the offset in that file."""
 
     image: str
     offset: int
@@ -42,7 +42,7 @@ Chain = tuple[Frame, ...]
 
 
 def chain_of(text: str) -> Chain:
-    """The frames of a call chain as the stand-in sends it, the innermost first."""
+    """The frames of a call chain from the stand-in, the innermost first."""
     found = []
     for line in text.splitlines():
         image, _, offset = line.rpartition(" ")
@@ -53,7 +53,7 @@ def chain_of(text: str) -> Chain:
 
 @cache
 def place_of(chain: Chain) -> HostLine | None:
-    """The innermost line of the user's own; None where the program has no line tables."""
+    """The innermost line in the user's own code; None if the program has no line tables."""
     for frame in chain:
         if frame.image.startswith(_SYSTEM):
             continue  # a thread's start, in the system's own library
@@ -65,11 +65,11 @@ def place_of(chain: Chain) -> HostLine | None:
 
 @cache
 def _lines(frame: Frame) -> tuple[HostLine, ...]:
-    """The lines of one address, inlined callers behind their callees."""
+    """The lines of one address, inlined callers after their callees."""
     tool = program("addr2line")
     if tool is None:
         return ()
-    # A return address lies behind its call.
+    # A return address comes after its call.
     words = (tool, "-i", "-e", frame.image, hex(max(frame.offset - 1, 0)))
     try:
         said = answered(*words, timeout_s=20).stdout
@@ -84,7 +84,7 @@ def _lines(frame: Frame) -> tuple[HostLine, ...]:
 
 
 def pointer_name(place: HostLine) -> str:
-    """The pointer variable that a line of an allocation names; empty where it names none."""
+    """The pointer variable in the line of an allocation; empty without one."""
     try:
         lines = read_regular(Path(place.path), SOURCE).decode("utf-8", "replace").splitlines()
     except OSError:

@@ -23,14 +23,14 @@ from workbench.programs.standin.memo import Memo, Region
 from workbench.programs.standin.modules import LoadedModule, ModuleKernel, NoCodeError
 from workbench.study.mangling import own_name
 
-#: Bytes of address space that a process has, and of them for variables of modules.
+#: Bytes of a process's address space, and the part of them for variables of modules.
 ARENA, RESERVED = 64 << 30, 8 << 30
 #: Possible addresses of the arena: far from a program, its heap and its libraries.
 BASES = (0x2000_0000_0000, 0x3000_0000_0000, 0x1800_0000_0000, 0x4000_0000_0000)
-#: CUresult of what is refused.
+#: CUresult codes of refusals.
 INVALID_VALUE, INVALID_IMAGE, NO_BINARY, NOT_FOUND, NOT_SUPPORTED = 1, 218, 209, 500, 801
 OUT_OF_RESOURCES = 701
-#: The reason for the end of a run that has used up its time.
+#: The reason for the end of a run that has reached its time limit.
 TIME_IS_OVER = "the time limit of the run was reached"
 _ALIGN = 256
 _NORESERVE = 0x4000  # MAP_NORESERVE of Linux
@@ -52,11 +52,11 @@ class RunState:
     """State that all processes of a run share.
 
     Args:
-        chip: What programs are shown.
-        check: Look for races and reads of what nothing has written.
+        chip: The chip that programs see.
+        check: Look for races and for reads of unwritten memory.
         deadline: When the run ends, by `time.monotonic`.
-        budget: Thread instructions that it may run.
-        record: Called before and after each launch, where launches are kept.
+        budget: The number of thread instructions that it may run.
+        record: A context around each launch; it keeps launches if they are wanted.
     """
 
     chip: ShownChip
@@ -73,11 +73,11 @@ class RunState:
     stopped: str = ""
 
     def note(self, key: str, message: str) -> None:
-        """Remember what is to be said of the run, once."""
+        """Keep a notice on the run, once for each key."""
         self.notices.setdefault(key, message)
 
     def refused(self, kernel: str, sizes: Sequence[int], why: str = "") -> None:
-        """A launch that no device would take: its grid, block and bytes of shared memory."""
+        """Note a launch that a device would refuse: its grid, block and bytes of shared memory."""
         self.launches.failed += 1
         grid, block = (" × ".join(map(str, sizes[at : at + 3])) for at in (0, 3))
         what = (
@@ -88,7 +88,7 @@ class RunState:
 
 
 class LaunchAsked(NamedTuple):
-    """A launch as the program wants it. `parameters`: the block that a kernel is given."""
+    """A launch that the program requests. `parameters`: the kernel's parameter block."""
 
     number: int
     module: int
@@ -103,12 +103,12 @@ class LaunchAsked(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The parts that are equal where a launch repeats: not number, stream and place."""
+        """The parts that are equal if a launch repeats: not the number and the stream."""
         return (*self[1:8], self.parameters)
 
 
 class Allocation(NamedTuple):
-    """Memory that a program asked for. `number`: in `RunState.allocations`."""
+    """Memory that a program allocated. `number`: its index in `RunState.allocations`."""
 
     start: int
     size: int
@@ -135,13 +135,13 @@ class EmulatedDevice:
         self.memories: dict[int, ptxemu.GlobalMemory] = {}
         self.textures: dict[int, tuple[ptxemu.Texture, int]] = {}
         self.allocations: dict[int, Allocation] = {}
-        #: Instructions of the launch that ran last.
+        #: The instructions of the last launch.
         self.rows: Sequence[ptxemu.Executed] = ()
         self._top = _ALIGN
         self._handle = 0
 
     def begin(self, base: int) -> None:
-        """The program has mapped the arena there."""
+        """Start: the program has mapped the arena at `base`."""
         self.base = base
         self.arena = ptxemu.Arena(self.data, base, self.written)
         self.memo = Memo(self.data, self.written)
@@ -154,7 +154,7 @@ class EmulatedDevice:
     # --- memory
 
     def reserve(self, size: int, align: int) -> int:
-        """A device address for something of ours: a module's variable."""
+        """Reserve a device address for a module's variable."""
         align = max(align, _ALIGN)
         start = -(-self._top // align) * align
         gap = min(max(512, size), 1 << 24)
@@ -167,7 +167,7 @@ class EmulatedDevice:
         return self.base + start
 
     def allocate(self, start: int, size: int, kind: str, chain: Chain) -> None:
-        """The program has allocated memory."""
+        """Register memory that the program has allocated."""
         number = len(self.state.allocations)
         self.state.allocations.append(chain)
         self.arena.allocate(ARRAY.format(number), start, size)
@@ -176,7 +176,7 @@ class EmulatedDevice:
         self.memo.regions[place] = Region(place, size, kind in ("pinned", "managed", "mapped"))
 
     def free(self, start: int) -> None:
-        """The program has freed it."""
+        """Remove an allocation that the program has freed."""
         if self.allocations.pop(start, None) is not None:
             self.arena.release(start)
             self.memo.regions.pop(start - self.base, None)
@@ -187,13 +187,13 @@ class EmulatedDevice:
         return self.allocations.get(found.start) if found is not None else None
 
     def touch(self, start: int, size: int) -> None:
-        """A call of the host changed bytes."""
+        """Note that a call on the host changed bytes."""
         self.memo.touched(start - self.base, size)
 
     # --- modules
 
     def load(self, number: int, images: list[bytes]) -> str | Refusal:
-        """Read a module; its kernels and variables, in the form of the driver's stand-in."""
+        """Read a module; returns its kernels and variables in the stand-in driver's form."""
         try:
             module = LoadedModule(images, self.state.chip)
             memory = self.arena.place(module.module, self.reserve)
@@ -224,7 +224,7 @@ class EmulatedDevice:
     # --- textures
 
     def texture(self, words: dict[str, str]) -> int | Refusal:
-        """Make a texture; its handle."""
+        """Make a texture; returns its handle."""
         try:
             texture = _texture(words)
         except (ptxemu.DescriptorError, KeyError, ValueError) as error:
@@ -253,7 +253,7 @@ class EmulatedDevice:
     # --- launches
 
     def launch(self, asked: LaunchAsked) -> str | Refusal:
-        """Run a launch, or do again what it did before; what it printed.
+        """Run a launch, or repeat its known effects; returns its printed output.
 
         Raises RunOverError: the time or the budget of the run is used up.
         """
@@ -323,7 +323,7 @@ class EmulatedDevice:
         return Refusal(code, why)
 
     def _type(self, kernel: ModuleKernel, parameters: bytes) -> None:
-        """Let messages count elements where a kernel's signature says what an array holds."""
+        """Let messages count elements if a kernel's signature has an array's element type."""
         for at, width in kernel.pointed:
             found = self.arena.allocation_of(int.from_bytes(parameters[at : at + 8], "little"))
             if found is not None and not found.width and found.start in self.allocations:
@@ -355,13 +355,13 @@ class EmulatedDevice:
 
 
 def most_threads(registers: int) -> int:
-    """Threads of a block whose warps take so many registers a thread, in units of 256."""
+    """The most threads of a block with `registers` per thread; a warp takes units of 256."""
     warp = -(-registers * 32 // 256) * 256
     return min(1024, 65536 // warp * 32) if registers else 1024
 
 
 def _mapped(fd: int) -> mmap.mmap:
-    # Untouched pages take no memory, and none is reserved.
+    # Untouched pages take no memory, and nothing is reserved for them.
     return mmap.mmap(fd, ARENA, mmap.MAP_SHARED | _NORESERVE)
 
 
@@ -377,7 +377,7 @@ def _texture(words: dict[str, str]) -> ptxemu.Texture:
     linear = words["layout"] != "array"
     normalized = words["normalized"] == "1"
     address = [words[f"address{axis}"] for axis in range(len(dims))]
-    if not normalized:  # CUDA takes them so
+    if not normalized:  # as CUDA does
         address = ["clamp" if each in ("wrap", "mirror") else each for each in address]
     return ptxemu.Texture(
         dtype=f"{_KINDS[words['kind']]}{bits[0]}",

@@ -1,4 +1,4 @@
-"""Faults of a program's kernels: one record a place, however often the fault comes."""
+"""Faults of a program's kernels: one record per place, however often a fault occurs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ptxemu
 from workbench.programs.capture.records import ProgramFault
 from workbench.study.mangling import own_name
 
-#: CUresult of a context that a kernel broke.
+#: CUresult codes of a context that a kernel broke.
 ILLEGAL_ADDRESS, LAUNCH_FAILED, ASSERT, ILLEGAL_INSTRUCTION, MISALIGNED = 700, 719, 710, 715, 716
 _CODES = {"out-of-bounds": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "assert": ASSERT}
 #: Names of arrays until their real names are looked up.
@@ -32,7 +32,7 @@ class FaultLog:
     _by: dict[tuple[str, str, str, int], ProgramFault] = field(default_factory=dict)
 
     def add(self, fault: ptxemu.Fault, kernel: str, launch: int) -> None:
-        """A fault of a launch."""
+        """Add a fault of a launch."""
         path, line = fault.place or ("", 0)
         key = fault.kind, kernel, path, line
         known = self._by.get(key)
@@ -54,10 +54,10 @@ class FaultLog:
 
     @property
     def all(self) -> tuple[ProgramFault, ...]:
-        """The faults, in the order in which they came."""
+        """The faults, in the order of their first occurrence."""
         return tuple(self._by.values())
 
 
 def code_of(fault: ptxemu.Fault) -> int:
-    """The error that a GPU gives for a fault that ends a launch."""
+    """The error code that a GPU gives for a fault that ends a launch."""
     return _CODES.get(fault.kind, LAUNCH_FAILED)

@@ -1,7 +1,7 @@
 """The functions of CUDA's driver and runtime, and code for those that the C++ does not define.
 
-All names come from the toolkit's headers. What the code in ``data/standin`` defines is linked in
-place of the weak functions made here: some hand their parameters on to the driver's function, some
+All names come from the toolkit's headers. Functions defined in ``data/standin`` replace the weak
+functions made here. Of the weak ones, some pass their parameters on to the driver's function, some
 do nothing, some are other names of a function, and the rest report that they are missing.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.model import Record
 
-#: The C++, and the lists of functions that need none.
+#: The folder of the C++ code, and of the lists of functions that need none.
 SOURCES = Path(__file__).resolve().parents[1] / "data" / "standin"
 _DECLARED = re.compile(r"\bCUDA(?:API|RTAPI|RTAPI_CDECL)\s+((?:__)?cu\w+)\s*\(")
 _RENAMED = re.compile(
@@ -44,7 +44,7 @@ class Headers(Record, frozen=True):
         return f"libcudart.so.{self.version // 1000}"
 
     def text(self, name: str) -> str:
-        """A header, empty where the toolkit has none of that name."""
+        """A header; empty if the toolkit lacks it."""
         with contextlib.suppress(FileNotFoundError):
             return Path(self.include, name).read_text("utf-8", "replace")
         return ""
@@ -70,7 +70,7 @@ def of_driver(headers: Headers) -> Functions:
 
 
 def of_runtime(headers: Headers) -> Functions:
-    """The runtime's functions. Those that are handed on take integers and pointers alone."""
+    """The runtime's functions. Functions that are passed on take only integers and pointers."""
     text = headers.text("cuda_runtime_api.h")
     driver = headers.text("cuda.h")
     renamed, known = dict(_RENAMED.findall(driver)), _names(driver) | _NOTHING
@@ -98,7 +98,7 @@ def of_runtime(headers: Headers) -> Functions:
 
 
 def tables(headers: Headers) -> str:
-    """The header of the C++: names of errors, entry points by version of CUDA, properties."""
+    """The header for the C++ code: error names, entry points by CUDA version, properties."""
     driver, runtime = headers.text("cuda.h"), headers.text("driver_types.h")
     errors = re.findall(r"\b(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", driver)
     codes = re.findall(r"\b(cudaSuccess|cudaError\w+)\s*=\s*(\d+)", runtime)
@@ -126,7 +126,7 @@ def tables(headers: Headers) -> str:
 
 
 def _entries(headers: Headers) -> Iterator[tuple[str, int, str]]:
-    """The symbols that versions of CUDA mean by the name of a function.
+    """The symbols that a function's name means in versions of CUDA.
 
     ``cudaTypedefs.h`` names the versions that changed a function; the symbols of a function are
     its name, then ``NAME_v2`` and so on.
@@ -147,7 +147,7 @@ def _entries(headers: Headers) -> Iterator[tuple[str, int, str]]:
 
 
 def _names(text: str) -> set[str]:
-    """The declarations of a header."""
+    """The names declared in a header."""
     renamed = {new for _, new in _RENAMED.findall(text)}
     return set(_DECLARED.findall(text)) | renamed | {name for _, name in _PER_THREAD.findall(text)}
 

@@ -1,4 +1,4 @@
-"""The launches of a run: what each counted, and the heaviest of each kernel with their lines."""
+"""The launches of a run: the counts of each, and the heaviest of each kernel with their lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.programs.standin.modules import LoadedModule
 
 #: Launches of a kernel that are kept with their instructions.
 _KEPT = 3
-#: A launch takes another one's place where it is so much heavier.
+#: A launch replaces another one if it is heavier by this factor.
 _HEAVIER = 1.25
 
 _COLUMNS = {
@@ -35,7 +35,7 @@ def counted(counts: ptxemu.Counts) -> Counted:
         for name, column in _COLUMNS.items()
     }
     code = counts.machine_code()
-    known = code is not None and code.complete  # PTX stands in for what is not known
+    known = code is not None and code.complete  # else PTX instructions are counted
     issued = code.total if code is not None and known else sum(row.warps for row in counts.rows)
     return Counted(instructions=round(issued), **sums)
 
@@ -57,7 +57,7 @@ class Launches:
     def add(
         self, counts: ptxemu.Counts, module: LoadedModule, process: int = 0, stream: int = 0
     ) -> CountedLaunch:
-        """A launch that ran; its kind, for `repeat`."""
+        """Add a launch that ran; returns its kind, for `repeat`."""
         launch = counts.launch
         kind = CountedLaunch(
             launch.kernel, launch.grid, launch.block, launch.dynamic_shared, counted(counts)
@@ -69,7 +69,7 @@ class Launches:
         return kind
 
     def repeat(self, kind: CountedLaunch, process: int = 0, stream: int = 0) -> None:
-        """One that was known already."""
+        """Add a launch of a known kind."""
         self.repeated += 1
         self._append(kind, process, stream)
 
@@ -96,7 +96,7 @@ class Launches:
         kept.append((weight, self._refiled(record, module.sources)))
 
     def _refiled(self, launch: Launch, sources: Sequence[SourceFile]) -> Launch:
-        """The same, with files by their place among those of all modules."""
+        """The launch, with files numbered among those of all modules."""
         places = [self._files.setdefault(each.path, len(self._files)) for each in sources]
         table = launch.instructions
         files = tuple(places[file] if file >= 0 else -1 for file in table.file)
@@ -104,12 +104,12 @@ class Launches:
 
     @property
     def order(self) -> tuple[CountedLaunch, ...]:
-        """Every launch, those in a row that are alike together."""
+        """Every launch, with equal ones in a row merged."""
         return tuple(self._order)
 
     @property
     def details(self) -> tuple[tuple[str, Launch], ...]:
-        """Symbol and record of those that are kept, the heaviest of a kernel first."""
+        """Symbol and record of the kept launches, the heaviest of a kernel first."""
         return tuple(
             (symbol, launch)
             for symbol, kept in self._details.items()

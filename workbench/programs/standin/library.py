@@ -1,7 +1,7 @@
 """The libraries that stand in for CUDA's driver and runtime, built on first use.
 
-They are made of the C++ in ``data/standin`` with the headers of the toolkit that is found, and are
-kept in the user's cache under the hash of what they are made of.
+They are made from the C++ code in ``data/standin`` and the headers of the found toolkit, and are
+kept in the user's cache under the hash of these inputs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workbench.project import cache_folder
 
 _DRIVER = ("driver.cpp", "core.cpp", "graphs.cpp", "kernels.cpp", "memory.cpp")
 _RUNTIME = ("runtime.cpp",)
-#: A program may bring an older C++ library, so these carry their own.
+#: A program may load an older C++ library, so these link theirs statically.
 _FLAGS = (
     *("-O1", "-std=c++17", "-s", "-pthread", "-static-libstdc++", "-static-libgcc"),
     *("-fno-gnu-unique", "-Wl,-Bsymbolic-functions", "-Wl,-z,noexecstack", "-ldl"),
@@ -33,7 +33,7 @@ _FLAGS = (
 
 
 def libraries() -> Path:
-    """The folder that holds both libraries, built where they are not there yet.
+    """The folder that holds both libraries; builds them if they are missing.
 
     Raises MissingError: no CUDA headers, no C++ compiler, or they cannot be built or kept.
     """
@@ -75,7 +75,7 @@ def _build(headers: Headers, compiler: str, folder: Path) -> None:
     with private_folder() as holder, ThreadPoolExecutor(2) as pool:
         place = Path(holder)
         (place / "generated.h").write_text(functions.tables(headers))
-        (place / "empty.cpp").write_text("")  # the runtime links to it by the driver's name
+        (place / "empty.cpp").write_text("")  # an empty driver, for linking the runtime
         named = ("-Wl,-soname,libcuda.so.1",)
         (place / "libcuda.so").write_bytes(built(compiler, place / "empty.cpp", named, failed))
         parts = {
@@ -99,7 +99,7 @@ def _build(headers: Headers, compiler: str, folder: Path) -> None:
 def _options(
     place: Path, headers: Headers, name: str, sources: tuple[str, ...], own: Functions
 ) -> tuple[str, ...]:
-    """Compile a library of the sources, the weak functions and the other names."""
+    """Options that compile a library from the sources, the weak functions and the other names."""
     weak, script = place / f"{name}.cpp", place / f"{name}.map"
     weak.write_text(own.code)
     version = name if name == headers.runtime else ""

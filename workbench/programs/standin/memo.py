@@ -1,10 +1,10 @@
 """Launches that repeat themselves: the same kernel and arguments over the same memory run once.
 
-A launch is the same where kernel, shape, arguments and the contents of all allocations are. Where
-it comes again and would leave memory as it is, nothing is done; else its results are kept the next
-time that it runs, and copied from then on. Memory that the host may write at any time (pinned,
-managed) is hashed before each launch, and a launch during which it changed is not remembered; of
-the rest only what a copy or a launch changed is hashed.
+Two launches are the same if kernel, shape, arguments and the contents of all allocations are equal.
+If a repeated launch would leave memory unchanged, nothing is done. Else its results are kept the
+next time that it runs, and copied from then on. Memory that the host may write at any time (pinned,
+managed) is hashed before each launch; if it changes during a launch, the launch is not kept. Other
+memory is hashed only after a copy or a launch changed it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 Told = TypeVar("Told")
-#: Seconds to hash a byte, to compare with what a launch takes: one core's SHA-256, measured.
+#: Seconds to hash a byte (measured, SHA-256 on one core), to compare with a launch's time.
 _HASH_S = 1 / 1.2e9
-#: Bytes of results that are kept.
+#: The most bytes of results that are kept.
 _KEPT = 256 << 20
 
 
 @dataclass(slots=True)
 class Region:
-    """An allocation, by its place in the arena. `shared`: the host writes it without a call."""
+    """An allocation, by its offset in the arena. `shared`: the host writes it without a call."""
 
     start: int
     size: int
@@ -38,7 +38,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """Bytes that a launch wrote to a region; `content` and `marks` are None where not kept."""
+    """Bytes that a launch wrote to a region; `content` and `marks` are None if not kept."""
 
     start: int
     digest: bytes
@@ -71,20 +71,20 @@ class Memo(Generic[Told]):
     _last: Hashable | None = None
 
     def touched(self, start: int, size: int) -> None:
-        """Bytes were changed by somebody else."""
+        """Note that something other than a launch changed bytes."""
         for region in self.regions.values():
             if region.start < start + size and start < region.start + region.size:
                 region.digest = None
 
     def forget(self) -> None:
-        """The host copied while the last launch ran: not all that changed is its doing."""
+        """Forget the last launch: the host copied during it, so it did not make all changes."""
         known = self._known.pop(self._last, None)
         self._bytes -= 0 if known is None else known.bytes
 
     def key(self, launch: Hashable) -> Hashable | None:
-        """The key of a launch with its memory; None where hashing costs more than running it.
+        """The key of a launch with its memory; None if hashing costs more than running it.
 
-        A launch is looked at from its second time on, and where it takes longer than hashing.
+        A launch has a key from its second run on, if running takes longer than hashing.
         """
         cost = self._costs.get(launch)
         stale = [each for each in self.regions.values() if each.shared or each.digest is None]
@@ -95,7 +95,7 @@ class Memo(Generic[Told]):
         return launch, tuple((each.start, each.digest) for each in self.regions.values())
 
     def _hashed(self, region: Region) -> bytes:
-        """A region's content, and where something was written to it."""
+        """The hash of a region's content, and of the marks of its written bytes."""
         place = slice(region.start, region.start + region.size)
         digest = sha256(self.data[place].data)
         if self.written is not None and not self.written[place].all():
@@ -103,7 +103,7 @@ class Memo(Generic[Told]):
         return digest.digest()
 
     def again(self, key: Hashable) -> Told | None:
-        """Do again what a launch did; None where it is not known."""
+        """Repeat a launch's effects; None if they are unknown."""
         found, self._last = self._known.get(key), None
         if found is None:
             return None
@@ -125,7 +125,7 @@ class Memo(Generic[Told]):
     def ran(
         self, launch: Hashable, key: Hashable | None, seconds: float, told: Told | None = None
     ) -> None:
-        """A launch ran, and changed memory. `key`: what `key` said before it."""
+        """Note that a launch ran and changed memory. `key`: the result of `key` before it."""
         before = {each.start: each.digest for each in self.regions.values()}
         for region in self.regions.values():
             region.digest = None

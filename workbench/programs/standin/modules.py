@@ -1,4 +1,4 @@
-"""A module of a program: its PTX as the emulator has it, its kernels, what ptxas made of them."""
+"""A module of a program: its PTX as the emulator reads it, its kernels, their machine code."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from workbench.study.parameters import KernelParameter
 _LARGEST_CUBIN = 16 << 20
 
 
-#: A function of NVIDIA's library cudadevrt: what it does is linked from PTX of ours.
+#: A function of NVIDIA's library cudadevrt; our own PTX is linked for it.
 _GRID = b"cudaCGSynchronize"
 
 
 class NoCodeError(DataError):
-    """A module that the emulator cannot run: machine code alone, of a library or of Python."""
+    """A module that the emulator cannot run: only machine code, from a library or from Python."""
 
 
 @dataclass
 class ModuleKernel:
-    """A kernel of a module, and where its parameters lie: (offset, bytes)."""
+    """A kernel of a module, and the layout of its parameters: (offset, bytes)."""
 
     kernel: ptxemu.Kernel
     parameters: tuple[tuple[int, int], ...]
 
     @cached_property
     def pointed(self) -> tuple[tuple[int, int], ...]:
-        """Parameters that point to plain elements: offset, and bytes of an element."""
+        """Parameters that point to plain elements: offset, and bytes per element."""
         types = in_parentheses(demangled(self.kernel.name))
         if len(types) != len(self.parameters):
             return ()
@@ -55,7 +55,7 @@ class ModuleKernel:
         )
 
     def arguments(self, packed: bytes) -> list[bytes]:
-        """The arguments of a launch, from its block of parameters."""
+        """The arguments of a launch, from its parameter block."""
         return [packed[offset : offset + size] for offset, size in self.parameters]
 
 
@@ -63,7 +63,7 @@ class LoadedModule:
     """A module that a program gave the driver; several images are linked.
 
     Raises:
-        NoCodeError: it holds machine code alone.
+        NoCodeError: it holds only machine code.
         PtxError: its PTX is damaged.
     """
 
@@ -71,7 +71,7 @@ class LoadedModule:
         found = [code_of(image, chip.capability) for image in images]
         texts = [code.ptx for code in found if code is not None]
         if not texts or len(texts) < len(images):
-            if len(images) > 1:  # objects of -rdc, of which NVIDIA's library has no PTX
+            if len(images) > 1:  # objects of -rdc; NVIDIA's library has no PTX
                 raise NoCodeError(
                     "a part of a module is only machine code",
                     "Kernels that launch kernels (cudadevrt) are not supported; build each of your "
@@ -101,18 +101,18 @@ class LoadedModule:
 
     @cached_property
     def sources(self) -> tuple[SourceFile, ...]:
-        """The files that the PTX names, in its order."""
+        """The files that the PTX names, in order."""
         return tuple(SourceFile(path=path) for path in dict.fromkeys(self.module.files.values()))
 
     @cached_property
     def resources(self) -> dict[str, KernelResources]:
-        """Resources of each kernel: of the program's own build, else by ptxas here."""
+        """Resources of each kernel: from the program's own build, else from ptxas here."""
         cubin = self.cubin or _assembled(self.text, self._chip.arch)
         found = resources_of(cubin, self.module.kernels)
         return {each.name: each for each in found}
 
     def build(self, arch: str) -> BuildResult:
-        """The module as the build of something that was compiled elsewhere."""
+        """The module as a build that was compiled elsewhere."""
         build = Build(
             compiler="the program's own",
             arch=arch,
@@ -130,7 +130,7 @@ class LoadedModule:
         return found
 
     def table(self, addresses: dict[str, int]) -> str:
-        """Kernels and variables for the stand-in of the driver, a line each."""
+        """Kernels and variables for the stand-in driver, one per line."""
         lines = []
         for name in self.module.kernels:
             places = ",".join(f"{at}:{size}" for at, size in self.kernel(name).parameters) or "-"
@@ -143,14 +143,14 @@ class LoadedModule:
 
 
 def _assembled(text: bytes, arch: str) -> bytes:
-    """The machine code of PTX; empty where ptxas fails, or no compiler is here."""
+    """The machine code of PTX; empty if ptxas fails, or there is no compiler."""
     nvcc = find_nvcc() or wheel_nvcc()
     if nvcc is None:
         return b""
     ptx = text.decode("utf-8", "replace")
     with private_folder() as holder:
         made = Nvcc(nvcc).assemble(Path(holder), ptx, arch, ())
-        if made.failed:  # it calls functions of a library that was linked, as cudadevrt's
+        if made.failed:  # it calls functions of a linked library, such as cudadevrt
             made = Nvcc(nvcc).assemble(Path(holder), ptx, arch, ("-rdc=true",))
         return made.cubin
 

@@ -1,8 +1,8 @@
-"""Launches of a run, kept with their memory: what `new --from-cu` makes a study of.
+"""Launches of a run, kept with their memory: `new --from-cu` makes a study from them.
 
-Of each kernel one launch is kept: its arguments, and every allocation and variable that it can
+One launch of each kernel is kept: its arguments, and every allocation and variable that it can
 reach, before and after. Addresses are found by value: in arguments and variables, and in the first
-MiB of each allocation that is reached.
+MiB of each reached allocation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workbench.study.lifted import (
 )
 from workbench.study.mangling import demangled, own_name
 
-#: Most bytes of memory to keep of a launch.
+#: The most bytes of memory to keep for a launch.
 LIMIT = 1 << 30
 _SCANNED, _WORD = 1 << 20, 8
 _UNFIT = re.compile(r"[^A-Za-z0-9_]+")
@@ -59,9 +59,9 @@ class _Reached(NamedTuple):
 
 @dataclass(slots=True)
 class LaunchRecorder:
-    """Keeps the first launch of each kernel that is not too large, where launches are `wanted`.
+    """Keeps the first launch of each kernel that is not too large, if launches are `wanted`.
 
-    `left`: kernels without a launch that is kept, and why.
+    `left`: kernels without a kept launch, and why.
     """
 
     wanted: bool
@@ -72,7 +72,7 @@ class LaunchRecorder:
     def __call__(
         self, device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
     ) -> Iterator[None]:
-        """Look at memory before a launch and after it."""
+        """Record memory before a launch and after it."""
         if not self.wanted or asked.kernel in self.kept:
             yield
             return
@@ -123,9 +123,9 @@ def _written(device: EmulatedDevice, each: _Reached) -> NDArray[np.uint8] | None
 
 
 def _stored(row: ptxemu.Executed) -> float:
-    """Bytes that the threads of an instruction stored, at most."""
+    """The most bytes that the threads of an instruction may have stored."""
     site, op = row.site, row.instr.op
-    if row.copied and op != "tex":  # a bulk copy, of either direction
+    if row.copied and op != "tex":  # a bulk copy, in either direction
         return math.inf
     if not (site.store and row.warps) or site.space in ("shared", "local"):
         return 0
@@ -141,7 +141,7 @@ def _handles(device: EmulatedDevice, data: bytes) -> list[int]:
 def _textures(
     device: EmulatedDevice, arguments: Sequence[LiftedArgument], reached: Sequence[_Reached]
 ) -> Iterator[LiftedTexture]:
-    """The textures that are arguments, over the whole of what is kept."""
+    """The textures that are arguments, if they cover a whole kept buffer."""
     for argument in arguments:
         for handle in _handles(device, argument.data):
             texture, address = device.textures[handle]
@@ -155,7 +155,7 @@ def _textures(
 def _reached(
     device: EmulatedDevice, asked: LaunchAsked, module: LoadedModule
 ) -> Iterator[_Reached]:
-    """Variables of the module, and allocations that they, arguments or memory lead to."""
+    """Variables of the module, and allocations that they, arguments or memory point to."""
     memory, names = device.memories[asked.module], dict[str, int]()
     texels = [device.textures[handle][1] for handle in _handles(device, asked.parameters)]
     waiting = [asked.parameters, np.array(texels, np.uint64).tobytes()]
@@ -239,7 +239,7 @@ def _recorded(
 def _pointers(
     arguments: Sequence[LiftedArgument], reached: Sequence[_Reached], before: Sequence[bytes]
 ) -> Iterator[LiftedPointer]:
-    """Words of arguments and memory that are addresses in what is kept."""
+    """Words in arguments and memory that are addresses of kept memory."""
     for argument in arguments:
         for offset, target, into in _leading(argument.data, reached):
             yield LiftedPointer(
@@ -251,7 +251,7 @@ def _pointers(
 
 
 def _leading(data: bytes, reached: Sequence[_Reached]) -> Iterator[tuple[int, str, int]]:
-    """Offset of each address, the name of what it leads to, and how far into that."""
+    """Offset of each address, the name of its target, and the offset in the target."""
     low = min((each.start for each in reached), default=0)
     high = max((each.start + each.size for each in reached), default=0)
     for offset, address in _words(data, low, high):
@@ -261,7 +261,7 @@ def _leading(data: bytes, reached: Sequence[_Reached]) -> Iterator[tuple[int, st
 
 
 def _words(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Words of eight bytes from `low` on below `high`, with their offsets."""
+    """Words of eight bytes with values from `low` to below `high`, with their offsets."""
     words = np.frombuffer(data[: len(data) // _WORD * _WORD], np.uint64)
     for place in np.flatnonzero((words >= low) & (words < high)):
         yield int(place) * _WORD, int(words[place])

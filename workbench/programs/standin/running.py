@@ -1,7 +1,7 @@
-"""An unmodified CUDA program on the CPU: compiled where it is a source, run, checked and counted.
+"""An unmodified CUDA program on the CPU: compiled if it is a source, run, checked and counted.
 
-The program runs with the user's own rights, as without us; what stands in is the CUDA driver and
-runtime that its loader finds.
+The program runs with the user's own rights, as without us; its loader finds our stand-in for the
+CUDA driver and runtime.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SOCKET = "WORKBENCH_STANDIN"
 #: Lines of output that are kept.
 _TAIL = 40
 CHECKS = ("bounds", "alignment", "uninitialized reads", "races", "barriers", "asynchronous copies")
-#: Those that `--no-check` leaves.
+#: The checks that remain with `--no-check`.
 UNCHECKED = CHECKS[:2]
 
 
@@ -54,9 +54,9 @@ class Program(Record, frozen=True):
     Attributes:
         command: The program; empty: `source` is compiled, and run with `arguments`.
         source: A ``.cu`` file.
-        flags: For nvcc, beside those that are needed.
-        check: Look for more than accesses out of bounds and misaligned ones.
-        timeout_s: End the run after so many seconds; None: never.
+        flags: Additional flags for nvcc.
+        check: Look for more than out-of-bounds and misaligned accesses.
+        timeout_s: End the run after this time in seconds; None: never.
         budget: Thread instructions after which it ends; None: any number.
         chip: One of `chips`.
         quiet_output: The program's standard output goes to standard error.
@@ -75,7 +75,7 @@ class Program(Record, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The command line, for records."""
+        """The command line as it is recorded."""
         return self.command or (str(self.source), *self.arguments)
 
 
@@ -85,16 +85,16 @@ class ProgramOutcome(Record, frozen=True):
     Attributes:
         code: The program's exit code, as a shell gives it.
         counted: Its launches.
-        faults: What its kernels did wrong.
-        checks: What was looked for.
-        notices: What was not there, and what is to be known.
-        launches: How many ran to their end; `repeated` of them were known already, and `failed`
-            others did not.
+        faults: The faults of its kernels.
+        checks: The checks that ran.
+        notices: Missing features, and other remarks.
+        launches: The number of completed launches; `repeated` of them were known already, and
+            `failed` others did not complete.
         stopped: Why the run ended before the program did; empty: it did not.
-        output: The last lines that it printed, where they were kept.
-        recorded: Launches with their memory, where they were wanted.
-        unrecorded: Kernels without one, by their symbols, and why.
-        flags: With which `source` was compiled.
+        output: Its last printed lines, if they were kept.
+        recorded: Launches with their memory, if they were wanted.
+        unrecorded: Kernels without a recorded launch, by symbol, and why.
+        flags: The flags that `source` was compiled with.
     """
 
     code: int
@@ -115,14 +115,14 @@ class ProgramOutcome(Record, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The program's own where that is not 0; 4 where a kernel does wrong; 6 where it is cut."""
+        """The program's own code if that is not 0; 4 for a kernel's fault; 6 if the run was cut."""
         return self.code or (4 if self.faults else 6 if self.stopped else 0)
 
 
 def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramOutcome:
-    """Run a program, to its end or to that of its time.
+    """Run a program, to its end or to its time limit.
 
-    To `record` is to keep a launch of each kernel with its memory, and the last lines printed.
+    `record` keeps a launch of each kernel with its memory, and the last printed lines.
 
     Raises:
         MissingError: no compiler, or the program cannot be started.
@@ -171,7 +171,7 @@ def _chip(name: str) -> ShownChip:
 
 
 def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
-    """Flags of nvcc for a source: those that are needed, and the user's."""
+    """Flags of nvcc for a source: the necessary ones, and the user's."""
     defaults = [] if any(flag.startswith("-O") for flag in own) else ["-O3"]
     if not any(flag.startswith(("-std", "--std")) for flag in own):
         defaults.append("-std=c++17")
@@ -179,7 +179,7 @@ def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
 
 
 def needed_flags(shown: ShownChip) -> tuple[str, ...]:
-    """Environment in which a program's launches arrive, with lines and PTX."""
+    """The flags that a program needs so that its launches arrive here, with lines and PTX."""
     code = shown.arch.removeprefix("sm_")
     return (
         *("-cudart", "shared", "-lineinfo", "-no-compress", "-Xcompiler", "-g"),
@@ -190,12 +190,12 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
 def _compile(
     program: Program, path: Path, target: Path, flags: Sequence[str], libraries: Path
 ) -> None:
-    """Compile a program's source, at `path`, in the folder from which its flags name others.
+    """Compile a program's source, at `path`, in the folder that its flags' paths are relative to.
 
     Raises:
-        UsageError: its path has characters that a shell would act upon.
+        UsageError: its path has characters that a shell would interpret.
         MissingError: there is no nvcc.
-        KernelError: it does not compile, or needs more time or memory than it may take.
+        KernelError: it does not compile, or exceeds its time or memory limit.
     """
     nvcc = find_nvcc() or wheel_nvcc()
     if nvcc is None:
@@ -203,7 +203,7 @@ def _compile(
             "no CUDA compiler is here (nvcc)",
             "`pip install 'workbench[emulator]'` brings one (296 MB), or install the CUDA toolkit.",
         )
-    # nvcc of the wheels looks for libraries where a toolkit has them.
+    # nvcc in the wheels looks for libraries in a toolkit's places.
     linked = ("-Xlinker", f"-rpath-link={libraries}")
     places = (*linked, f"-L{libraries}", f"-L{nvcc.parent.parent / 'lib'}", f"-I{path.parent}")
     words = [str(nvcc), *flags, *places, "-o", str(target), str(path)]
@@ -228,7 +228,7 @@ def _compile(
 
 def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> dict[str, str]:
     env = dict(os.environ)
-    flags = " ".join(needed_flags(shown))  # nvcc knows no quotes in there
+    flags = " ".join(needed_flags(shown))  # nvcc does not support quotes in this variable
     for name in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
         env[name] = os.pathsep.join(filter(None, (str(libraries), env.get(name))))
     env["NVCC_APPEND_FLAGS"] = " ".join(filter(None, (env.get("NVCC_APPEND_FLAGS", ""), flags)))
@@ -237,7 +237,7 @@ def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> di
 
 
 def array_name(state: RunState, index: int) -> str:
-    """An allocation by its pointer's name, else by its line, else by its number."""
+    """The name of an allocation: its pointer's name, else its line, else its number."""
     place = place_of(state.allocations[index])
     if place is None:
         return f"array {index + 1}"
@@ -267,7 +267,7 @@ def _run(
 
 
 def _pass_on(reading: int, to: int, tail: deque[str]) -> None:
-    """Hand on what a program prints, and keep its last lines."""
+    """Pass on a program's output, and keep its last lines."""
     with open(reading, "rb") as stream:
         for line in stream:
             tail.append(line.decode("utf-8", "replace").rstrip("\n"))

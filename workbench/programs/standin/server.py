@@ -1,8 +1,8 @@
 """The emulator's side of the stand-in: a socket that processes connect to, one device each.
 
-The protocol is lines of words, the last of which says how many bytes follow (``@N``); it is
-described in ``docs/run.md``. What comes over it is a program's, which may do what it likes with its
-own memory, and so nothing of it is trusted: a message that is not understood ends the connection.
+The protocol is lines of words; the last word says how many bytes follow (``@N``). It is described
+in ``docs/run.md``. The messages come from a program that may do anything with its own memory, so
+they are not trusted: an invalid message ends the connection.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from workbench.programs.standin.device import (
     fields,
 )
 
-#: Characters of a socket's path that every system takes (``sun_path`` has 108).
+#: The length of a socket's path that every system accepts (``sun_path`` has 108 bytes).
 _LONGEST = 100
-#: Bytes of a payload at most: a module of CUB has 21 MB.
+#: The most bytes of a payload: a module of CUB has 21 MB.
 _PAYLOAD = 1 << 30
 
 
@@ -47,11 +47,11 @@ class StandinServer:
         self.failure: BaseException | None = None
         self._socket = socket.socket(socket.AF_UNIX)
         self._threads: list[threading.Thread] = []
-        self._one = threading.Lock()  # launches and all else that emulates: one at a time
+        self._one = threading.Lock()  # everything that emulates runs one at a time
         self._connections: list[socket.socket] = []
 
     def __enter__(self) -> StandinServer:
-        if len(self.address) > _LONGEST:  # a shorter name of the same
+        if len(self.address) > _LONGEST:  # a shorter path for the same folder
             self._folder = os.open(self.path.parent, os.O_PATH | os.O_DIRECTORY)
             self.address = f"/proc/{os.getpid()}/fd/{self._folder}/{self.path.name}"
         self._socket.bind(self.address)
@@ -84,7 +84,7 @@ class StandinServer:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """The life of one process's device."""
+        """Serve one process's device from connection to end."""
         with self._one:
             number, self.processes = self.processes, self.processes + 1
         try:
@@ -101,7 +101,7 @@ class StandinServer:
         except RunOverError:
             self.state.stopped = self.state.stopped or TIME_IS_OVER
             _end(connection)
-        except Exception as error:  # of ours, or a message that no stand-in of ours sends
+        except Exception as error:  # our own error, or an invalid message
             self.failure = self.failure or error
             error.add_note(traceback.format_exc())
         finally:
@@ -110,7 +110,7 @@ class StandinServer:
 
 
 def _end(connection: socket.socket) -> None:
-    """End the process at the other end, which would only meet errors from here on."""
+    """End the process at the other end; its later calls would all fail."""
     pid, _, _ = struct.unpack(
         "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     )
@@ -127,7 +127,7 @@ def _greet(connection: socket.socket, state: RunState, device: EmulatedDevice) -
 
 
 class _Conversation:
-    """Messages of one process, and what they are answered."""
+    """Messages of one process, and their answers."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Conversation:
         self._connection.sendall(f"{line} @{len(data)}\n".encode() + data)
 
     def _hear(self, message: str, words: list[str], payload: bytes) -> None:
-        """Act upon a message of `docs/run.md`; an unknown one says nothing."""
+        """Handle a message from `docs/run.md`; an unknown one is ignored."""
         device = self._device
         match message:
             case "HELLO":
@@ -211,7 +211,7 @@ class _Conversation:
 
 
 def _parts(payload: bytes, count: int) -> list[bytes]:
-    """The images of a module, each behind eight bytes with its size."""
+    """The images of a module, each after eight bytes with its size."""
     images, at = [], 0
     for _ in range(count):
         size = int.from_bytes(payload[at : at + 8], "little")
@@ -237,7 +237,7 @@ def _launch(words: list[str], parameters: bytes) -> LaunchAsked:
 
 
 def _static(library: str) -> str:
-    """The notice of a file that holds NVIDIA's own runtime."""
+    """The notice for a file that contains NVIDIA's own runtime."""
     if ".cpython-" in library:
         return (
             f"{library} holds NVIDIA's own runtime: its launches cannot be seen. Call the "

@@ -1,7 +1,7 @@
-"""A lifted launch becomes a study: its inputs and outputs, its kernel as v0, its source for v1.
+"""Make a study from a lifted launch: its inputs and outputs, its kernel as v0, its source for v1.
 
-What was recorded is told apart from what was guessed (names, element types, a tolerance), in the
-docstring of ``study.py`` that is written, where all of it can be mended.
+The docstring of the written ``study.py`` separates recorded facts from guesses (names, element
+types, a tolerance); the user can correct both there.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from workbench.study.parameters import KernelParameter, free_name, parameters_of
 from workbench.study.scaffold import pair
 from workbench.study.sources import read_source
 
-#: Type -> the error that another order of sums may cause: stated, not measured.
+#: Type -> the error that a different order of summation may cause: assumed, not measured.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 _TENSOR_MAP = 128
-_LOOKED_AT = 1 << 16  # bytes of a buffer whose type nothing says
+_LOOKED_AT = 1 << 16  # bytes of a buffer of unknown type
 
 
 @dataclass
 class _SourceText:
-    """The kernel's source, as far as it was found: its text for v0, and a note on it."""
+    """The kernel's source, if it was found: its text for v0, and a note on it."""
 
     text: str = ""
     python: bool = False
@@ -65,8 +65,8 @@ def lifted_study(folder: Path, name: str) -> dict[str, str]:
     """The files of a study whose launch is kept in ``captured`` of its folder.
 
     Raises:
-        MissingError, DataError: what was lifted is not there, or damaged.
-        KernelError: a launch that no study can repeat: says which part of it.
+        MissingError, DataError: the lifted files are missing or damaged.
+        KernelError: no study can repeat the launch; the message names the reason.
     """
     held = folder / FOLDER
     lifted = read_lifted(held)
@@ -98,7 +98,7 @@ def lifted_study(folder: Path, name: str) -> dict[str, str]:
 
 
 def check_repeatable(lifted: LiftedLaunch) -> None:
-    """Refuse what cannot be launched from what was kept.
+    """Refuse a launch that cannot be repeated from the kept data.
 
     Raises KernelError: a tensor map, or a pointer to a variable of the code or into itself.
     """
@@ -124,7 +124,7 @@ def check_repeatable(lifted: LiftedLaunch) -> None:
 
 
 def find_source(lifted: LiftedLaunch, cubin: bytes) -> _SourceText:
-    """The source of the kernel that the line table of its image names, and its own headers."""
+    """The kernel's source, as named in its image's line table, and its own headers."""
     try:
         rows = source_lines(cubin).get(lifted.kernel, [])
     except ValueError:
@@ -182,9 +182,9 @@ def buffer_uses(
 ) -> tuple[list[BufferUse], list[str]]:
     """The use of each buffer, and notes on it.
 
-    `content` gives what a file of the record holds, `stored` is how many bytes it stored at most.
-    Raises KernelError: a buffer cannot be given back as it was; or it has no right answer, because
-    it changed no byte of one, and the same bytes again only in a part of it, or nowhere.
+    `content` reads a file of the record; `stored` is the most bytes that the launch stored.
+    Raises KernelError: a buffer cannot be restored; or there is no right answer: the launch changed
+    no byte of a buffer, and may have rewritten the same bytes only in a part of one, or in none.
     """
     notes: list[str] = []
     taken: set[str] = set()
@@ -216,7 +216,7 @@ def buffer_uses(
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
         elif buffer.filled is False:
-            # All of it was written, and zeros lay there. A version must write them as well.
+            # All of it was written, though it held zeros before. A version must write it as well.
             use.role, use.restored = "output", False
         elif buffer.name in guessed:
             use.role, use.restored = "output", False
@@ -254,8 +254,8 @@ def _rewritten(
     leading: Mapping[str, Sequence[tuple[int, KernelParameter]]],
     stored: float,
 ) -> list[str]:
-    """The buffers that were all written as they were before, as far as can be seen."""
-    pool = 2 << 20  # PyTorch's allocator takes memory in such pieces, for many arrays
+    """The buffers that were probably rewritten in full with the same content."""
+    pool = 2 << 20  # PyTorch's allocator allocates pieces of this size for many arrays
     found = [
         each
         for each in lifted.buffers
@@ -269,16 +269,16 @@ def _rewritten(
 def _element(
     buffer: LiftedBuffer, by: Sequence[tuple[int, KernelParameter]], content: bytes
 ) -> str:
-    """The type of a buffer's elements, as far as pointers to it say one; else by its content."""
+    """The type of a buffer's elements: from pointers to it if they agree, else from its content."""
     known = {of.element for _, of in by if of.element}
     dtype = known.pop() if len(known) == 1 else "uint8" if known else _floats(content)
     return dtype if buffer.size % itemsize(dtype) == 0 else "uint8"
 
 
 def _floats(content: bytes) -> str:
-    """The floating type that the first values of a buffer are plausible of; else bytes.
+    """The floating type for which the first values of a buffer are plausible; else bytes.
 
-    Both halves of two float16 are of one size; the lower ones of float32 are of any.
+    Both halves of two float16 have similar magnitudes; the lower halves of float32 have any.
     """
     head = content[:_LOOKED_AT]
     if len(content) % 4 or not any(head):
@@ -287,7 +287,7 @@ def _floats(content: bytes) -> str:
     if any(halves[::2]) and _share(halves, 2**-20, 2**15) > 0.999:
         middle = sorted(halves[1::2])[len(halves) // 4]
         if _share(halves[::2], middle / 64, middle * 64) > 0.9:
-            # A bfloat16's exponent fills that of a float16 and more: such values lie around 1.
+            # A bfloat16's exponent fills more than a float16's: read as one, values are around 1.
             return "bfloat16" if _share(halves, 0.25, 4.0) > 0.9 else "float16"
     words = [abs(value) for (value,) in struct.iter_unpack("<f", head)]
     return "float32" if _share(words, 1e-20, 1e20) > 0.99 else "uint8"
@@ -297,11 +297,11 @@ def _share(values: Sequence[float], low: float, high: float) -> float:
     return sum(1 for value in values if value == 0 or low < value < high) / len(values)
 
 
-# --- what is written ---------------------------------------------------------------------------
+# --- the written files -------------------------------------------------------------------------
 
 
 def _lifted_text(lifted: LiftedLaunch, uses: Sequence[BufferUse], notes: Sequence[str]) -> str:
-    """``study.py`` of a lifted launch: what was recorded, and what was guessed, to be mended."""
+    """``study.py`` of a lifted launch: recorded facts, and guesses for the user to correct."""
     duration = _("not timed")
     if lifted.duration_ns:
         took = f"{lifted.duration_ns / 1e3:.2f} µs"

@@ -1,7 +1,7 @@
-"""A CUDA program becomes a study, or a version of one: it is run, and its launches are kept.
+"""Make a study, or a version of one, from a CUDA program: run it and keep its launches.
 
-The program runs in the emulator (`programs.standin.running`). What its kernels read and wrote is
-the study's input and right answer; versions compile the user's own file.
+The program runs in the emulator (`programs.standin.running`). The memory that its kernels read and
+wrote gives the study's inputs and right answer; versions compile the user's own file.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from workbench.study.scaffold import (
 from workbench.study.sources import include_folders, read_source, without_comments
 
 _PLAIN = re.compile(r"[\w.+-]+")
-#: Lines of what a program printed that a study quotes.
+#: The most lines of a program's output that a study quotes.
 _QUOTED = 8
 
 
@@ -69,13 +69,13 @@ class FromProgram(Record, frozen=True):
 
     Attributes:
         file: The source.
-        arguments: The program's.
-        also: Arguments of further runs, a problem each.
-        flags: For nvcc.
-        call: The call of a function, for a file without main.
-        kernel: The kernel to take; "": those that do most of the work.
+        arguments: The program's arguments.
+        also: Arguments of further runs, one problem each.
+        flags: Flags for nvcc.
+        call: A call of a function, for a file without main.
+        kernel: The kernel to use; "": those that do most of the work.
         study: The study's name; "": after the file.
-        timeout_s: End a run that takes longer, and take what was recorded; None: never.
+        timeout_s: End a run after this time in seconds, and use its records so far; None: never.
     """
 
     file: Path
@@ -96,7 +96,7 @@ class FromProgram(Record, frozen=True):
 class MadeOfProgram(Record, frozen=True):
     """The written study.
 
-    `versions`: their ids and kernels. `left`: kernels that are not versions -> the reason.
+    `versions`: ids and kernels. `left`: kernels that are not versions -> the reason.
     """
 
     study: str
@@ -110,7 +110,7 @@ class MadeOfProgram(Record, frozen=True):
 class _Kernel:
     """A kernel of the program: how launches name it, and its launch in each run that has one.
 
-    `uses`: of its buffers, once it has a group.
+    `uses`: the uses of its buffers, once it has a group.
     """
 
     name: str
@@ -126,7 +126,7 @@ class _Kernel:
 
     @property
     def launches(self) -> list[LiftedLaunch]:
-        """Its launches, one a run."""
+        """Its launches, one per run."""
         return [self.runs[at].launch for at in sorted(self.runs)]
 
 
@@ -147,13 +147,13 @@ class _Group:
         return sum(kernel.work for kernel in self.kernels)
 
 
-#: Instructions that ptxas has for one chip alone, as ``sm_90a``.
+#: Instructions that ptxas supports only for one chip, such as ``sm_90a``.
 _ONE_CHIP = re.compile(r"\b(?:wgmma|setmaxnreg|tcgen05)\b")
 
 
 @dataclass(frozen=True)
 class _ProgramSource:
-    """The program's file: its text, its own headers, and what its versions are compiled with."""
+    """The program's file: its text, its own headers, and the flags for its versions."""
 
     text: str
     headers: OwnHeaders
@@ -162,16 +162,16 @@ class _ProgramSource:
 
     @property
     def whole(self) -> str:
-        """All text of the user's own."""
+        """All text by the user."""
         return "\n".join((self.text, *self.headers.files.values()))
 
 
 def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfProgram:
-    """Run a program and write a study of its kernels; a folder in no project becomes one.
+    """Run a program and write a study of its kernels; a folder outside a project becomes one.
 
     Raises:
-        UsageError: the file cannot be read, or there is a study of that name, or no such kernel.
-        KernelError: it does not compile, or launches nothing that a study can repeat.
+        UsageError: the file cannot be read, the study already exists, or no such kernel.
+        KernelError: it does not compile, or a study can repeat none of its launches.
         MissingError: there is no nvcc.
     """
     study = wish.study or study_name(wish.file.stem.lower())
@@ -204,10 +204,10 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
 def add_from_program(
     project: Project, study: str, version: str, wish: FromProgram, say: Say
 ) -> MadeOfProgram:
-    """Run a program and write a version (``v3``) of a study that was made of one.
+    """Run a program and write a version (``v3``) of a study that was made from a program.
 
     Raises:
-        UsageError: the study was not recorded; or as `start_version`.
+        UsageError: the study has no recorded launches; or as `start_version`.
         KernelError: no kernel has the study's inputs and outputs; else as `start_from_program`.
     """
     loaded = run_study(project, study)
@@ -261,7 +261,7 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
     headers = own_headers(wish.file, text, folders)
     file, flags, runs = wish.file, wish.flags, list[ProgramOutcome]()
     with private_folder() as holder:
-        # nvcc hands names to a shell.
+        # nvcc passes names to a shell.
         if wish.call or not _PLAIN.fullmatch(wish.file.name):
             file = Path(holder) / "program.cu"
             replace_file(file.parent, file.name, run_text.encode())
@@ -283,7 +283,7 @@ def _ran(wish: FromProgram, say: Say) -> tuple[_ProgramSource, list[ProgramOutco
 def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator[_Kernel]:
     """The kernels of all runs, in the order of their first launches.
 
-    Raises KernelError: there are none.
+    Raises KernelError: there are no kernels.
     """
     found: dict[str, dict[int, RecordedLaunch]] = {}
     for at, run in enumerate(runs):
@@ -312,7 +312,7 @@ def _kernels(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
 
 
 def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
-    """A launch without the code that its source is compiled to, and without others' variables."""
+    """A launch without its compiled code, and without variables that its source does not use."""
     launch = recorded.launch
     kept = [
         each
@@ -332,15 +332,15 @@ def _own(recorded: RecordedLaunch, text: str) -> RecordedLaunch:
     return recorded._replace(launch=launch, files=files)
 
 
-# --- which kernels are versions of one job -----------------------------------------------------
+# --- kernels that do the same job --------------------------------------------------------------
 
 
 def _groups(
     wish: FromProgram, source: _ProgramSource, runs: Sequence[ProgramOutcome]
 ) -> list[_Group]:
-    """Kernels that do one job, together; those that no study can repeat are left by each.
+    """Groups of kernels that do the same job; each lists the others with a reason in `left`.
 
-    Raises KernelError: no study can repeat any.
+    Raises KernelError: no study can repeat any kernel.
     """
     groups: list[_Group] = []
     kernels = list(_kernels(source, runs))
@@ -373,7 +373,7 @@ def _groups(
 
 
 def _begun(kernel: _Kernel) -> _Group:
-    """The group that a kernel is v0 of."""
+    """The group with a kernel as v0."""
     first = kernel.first
     for launch in kernel.launches:
         check_repeatable(launch)
@@ -389,7 +389,7 @@ def _begun(kernel: _Kernel) -> _Group:
 
 
 def _joined(group: _Group, kernel: _Kernel) -> bool:
-    """True if a kernel does the job of a group; then it is added to the group."""
+    """True if a kernel does a group's job; then it is added to the group."""
     runs = {at: each for at, each in kernel.runs.items() if at in group.asked}
     try:
         if not runs:
@@ -412,7 +412,7 @@ def _named(uses: Sequence[BufferUse]) -> list[tuple[str, str, str]]:
 
 
 def _fitted_anywhere(kernel: _Kernel, asked: Sequence[JobData]) -> _Kernel:
-    """A kernel with its launches by the number of the recording that each fits.
+    """A kernel with its launches, by the number of the recording that each fits.
 
     Raises UnfitLaunchError: none fits.
     """
@@ -435,7 +435,7 @@ def _fitted_anywhere(kernel: _Kernel, asked: Sequence[JobData]) -> _Kernel:
 
 
 def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
-    """The group of a kernel, or the one that does most; rather one whose v0 does no wrong."""
+    """The group of a kernel, or the one with most work; one whose v0 has no fault comes first."""
     if not kernel:
         return max(groups, key=lambda group: (not group.faulty, group.work))
     for group in groups:
@@ -449,11 +449,11 @@ def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
     )
 
 
-# --- what is written ---------------------------------------------------------------------------
+# --- the written files -------------------------------------------------------------------------
 
 
 def _recordings(wish: FromProgram, group: _Group) -> Iterator[Recording]:
-    """The problems of the study: one for each run that its v0 was launched in."""
+    """The problems of the study: one for each run that launched its v0."""
     kernel = group.kernels[0]
     names = {name for use in kernel.uses for name in (use.name, use.given)}
     integers = {
@@ -550,7 +550,7 @@ def _study(
     return study_text(title, paragraphs, recordings, uses, (bound, why))
 
 
-#: A program that keeps data in the L2 between launches.
+#: Matches a program that keeps data in the L2 between launches.
 _PINNED = re.compile(r"accessPolicyWindow|ACCESS_POLICY_WINDOW|PersistingL2|PERSISTING_L2")
 
 

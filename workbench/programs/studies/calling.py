@@ -1,7 +1,7 @@
-"""A ``.cu`` without ``main``: the functions in it that launch, and a program that calls one.
+"""A ``.cu`` without ``main``: its functions that launch, and a program that calls one.
 
-``solve(float[1<<20], out float[1<<20], 1<<20)`` is a call whose arrays are made and filled: their
-element types and sizes stand in the place of pointers, all else is C++.
+``solve(float[1<<20], out float[1<<20], 1<<20)`` is a call whose arrays are made and filled: element
+types and sizes replace pointers; everything else is C++.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CALL = re.compile(r"\s*([A-Za-z_][\w:]*(?:<[^()]*>)?)\s*\(.*\)\s*;?\s*\Z", re.D
 _ARRAY = re.compile(r"(out\s+)?((?:const\s+)?[A-Za-z_][\w:]*(?:\s+\w+)*)\s*\[(.+)\]\Z", re.DOTALL)
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\s*\([^;{}()]*(?:\([^;{}()]*\)[^;{}()]*)*\)[^;{}()]*\{")
 _MAIN = re.compile(r"\bmain\s*\(")
-#: Values in [-1, 1), and integers from 0 to 9: the same on every machine.
+#: Values in [-1, 1), and integers from 0 to 9; they are the same on every machine.
 _DRIVER = """
 
 #include <cstdio>
@@ -35,7 +35,7 @@ int main() {
 
 
 def launching_functions(text: str) -> list[str]:
-    """The functions of a source that launch a kernel, as far as a glance tells."""
+    """The functions of a source that appear to launch a kernel."""
     plain, found = without_comments(text), dict[str, str]()
     for function in _FUNCTION.finditer(plain):
         depth, end = 1, function.end()
@@ -49,9 +49,9 @@ def launching_functions(text: str) -> list[str]:
 
 
 def calling(text: str, call: str) -> str:
-    """A program: a source, and a ``main`` that calls one of its functions.
+    """A program made of a source and a ``main`` that calls one of its functions.
 
-    Raises UsageError: it cannot be read as one, or the source has no such function.
+    Raises UsageError: it is not a valid call, or the source has no such function.
     """
     found = _CALL.match(call)
     name = found[1] if found else ""
@@ -87,7 +87,7 @@ def calling(text: str, call: str) -> str:
 
 
 def _arguments(call: str) -> list[str]:
-    """The texts between the commas of a call, in which ``<`` is an operator."""
+    """The texts between the commas of a call; ``<`` in them is an operator."""
     depth, parts = 0, [""]
     for letter in call[call.index("(") + 1 : call.rindex(")")]:
         depth += (letter in "([{") - (letter in ")]}")
@@ -99,9 +99,9 @@ def _arguments(call: str) -> list[str]:
 
 
 def runnable(text: str, shown: str, call: str) -> str:
-    """A program: a source with ``main``, or with one that makes the call.
+    """A program: a source with its own ``main``, or with one that makes the call.
 
-    Raises UsageError: it has no ``main`` and no call, or both; the hint lists what could be called.
+    Raises UsageError: it has neither ``main`` nor a call, or both; the hint lists possible calls.
     """
     has_main = _MAIN.search(without_comments(text)) is not None
     if has_main and call:

@@ -20,20 +20,20 @@ from workbench.study.parameters import KernelParameter, free_name
 from workbench.study.scaffold import recorded_tables
 from workbench.study.sources import read_source
 
-#: By how much two kernels that do one job may differ, of floating-point numbers.
+#: The largest difference of floating-point results between kernels that do the same job.
 _NEAR = 1e-3
 
 
 class UnfitLaunchError(Exception):
-    """A launch does another job; says by what."""
+    """A launch does another job; the message names the difference."""
 
 
 @dataclass(frozen=True)
 class JobData:
-    """The inputs that a study gives a launch in one recording, and the outputs that it must write.
+    """The inputs of a study's launch in one recording, and the outputs that it must write.
 
     Attributes:
-        inputs: Name -> the buffer whose content before the launch it holds.
+        inputs: Name -> the buffer that held its content before the launch.
         outputs: Uses of buffers by name.
         content: Reads a file of the record.
     """
@@ -44,7 +44,7 @@ class JobData:
 
     @classmethod
     def of(cls, uses: Sequence[BufferUse], recorded: RecordedLaunch) -> JobData:
-        """Of the launch that a study is made of."""
+        """The data of the launch that a study is made from."""
         held = [(use, recorded.launch.buffer(use.buffer.name)) for use in uses]
         return cls(
             {use.given: has for use, has in held if use.role != "output" or use.restored},
@@ -54,11 +54,11 @@ class JobData:
 
 
 def recorded_in(study: Study, folder: Path) -> list[JobData]:
-    """The recordings of a study that was made of a program.
+    """The recordings of a study that was made from a program.
 
     Raises:
-        UsageError: it was not made of recorded launches.
-        MissingError, DataError: its data are not here, or damaged.
+        UsageError: it was not made from recorded launches.
+        MissingError, DataError: its data are missing or damaged.
     """
     tables = recorded_tables(read_source(folder / "study.py"))
     inputs, outputs, names = (tables.get(name) for name in ("INPUTS", "OUTPUTS", "RECORDED"))
@@ -86,7 +86,7 @@ def recorded_in(study: Study, folder: Path) -> list[JobData]:
 def fitted(
     asked: JobData, recorded: RecordedLaunch, parameters: Sequence[KernelParameter]
 ) -> tuple[list[BufferUse], float]:
-    """The use of a launch's buffers as a version of the study; by how much its results differ.
+    """The use of a launch's buffers as a version of the study; the difference of its results.
 
     Raises UnfitLaunchError: it does another job.
     """
@@ -130,7 +130,7 @@ def fitted(
 
 
 def _writable(recorded: RecordedLaunch, parameters: Sequence[KernelParameter]) -> set[str]:
-    """Buffers that a launch changed, or may have written the same to again."""
+    """Buffers that a launch changed, or may have rewritten with the same content."""
     launch = recorded.launch
     changed = {each.name for each in launch.buffers if each.after is not None}
     return changed | {
@@ -143,9 +143,9 @@ def _writable(recorded: RecordedLaunch, parameters: Sequence[KernelParameter]) -
 def _output(
     name: str, asked: JobData, recorded: RecordedLaunch, among: set[str]
 ) -> tuple[LiftedBuffer, float]:
-    """The buffer of a launch that holds an output behind it, and by how much it differs.
+    """The launch's buffer that holds an output after it, and the difference.
 
-    Raises UnfitLaunchError: there is none.
+    Raises UnfitLaunchError: no such buffer.
     """
     want = asked.outputs[name]
     size = want.buffer.size

@@ -1,4 +1,4 @@
-"""A program's own headers: found as a compiler finds them, and copied into a study."""
+"""A program's own headers: found in a compiler's order, and copied into a study."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple
 from workbench.errors import UsageError
 from workbench.study.sources import VERSION_NAME, include_directives, read_source
 
-#: Folders whose headers every machine with a toolkit has.
+#: Folders with headers that every machine with a toolkit has.
 SYSTEM = ("/usr/", "/opt/")
-#: The folder of a study for headers that lie elsewhere than below their program's own folder.
+#: The folder of a study for headers from outside their program's own folder.
 _APART = "include"
 _MOST = 512
 
@@ -62,5 +62,5 @@ def own_headers(source: Path, text: str, folders: Sequence[Path] = ()) -> OwnHea
 
 
 def _absolute(path: Path) -> Path:
-    """Without dots, and by the names that the user gave: no link is followed."""
+    """An absolute path without dots, in the user's names: links are not followed."""
     return Path(os.path.normpath(path.absolute()))

@@ -1,4 +1,4 @@
-"""A launch of a captured program, kept as a study: from the capture to ``kernels/<study>/``."""
+"""Keep a launch of a captured program as a study: from the capture to ``kernels/<study>/``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from workbench.units import extent, quantity, several
 
 
 class Lift(Record, frozen=True):
-    """The launch to lift, as it was typed: of `kernel`, the `number`-th from 1.
+    """The launch to lift, as typed: the `number`-th launch (from 1) of `kernel`.
 
-    Without a number it is the first of the launches that take most time. `limit` in bytes; `study`
-    is the name that it gets, else one after the kernel.
+    Without a number it is the first launch in the shape with most time. `limit` is in bytes;
+    `study` is the study's name, by default after the kernel.
     """
 
     kernel: str
@@ -33,11 +33,11 @@ class Lift(Record, frozen=True):
 def lift_kernel(
     project: Project, survey: Survey, wish: Lift, invocation: Invocation, say: Say
 ) -> None:
-    """Run a captured program once more, and make a study of a launch: a whole one, or none.
+    """Run a captured program once more, and make a study of a launch: a complete one or none.
 
     Raises:
-        UsageError: no such kernel or launch, it holds too much, or there is a study of that name.
-        KernelError: it cannot be kept for what it is: the reason is told.
+        UsageError: no such kernel or launch, it holds too much, or the study already exists.
+        KernelError: a launch of this kind cannot be kept; the message has the reason.
         ProgramError: the program failed by itself.
         MissingError: no CUPTI or compiler; no space.
         KeyboardInterrupt: Ctrl-C.
@@ -58,7 +58,7 @@ def lift_kernel(
 
 
 def _tell(folder: Path, say: Say) -> None:
-    """Say what was kept, and what is to be known of it."""
+    """Report the kept data, and remarks on it."""
     launch = read_lifted(folder / FOLDER)
     size = sum(buffer.size for buffer in launch.buffers)
     written = sum(buffer.after is not None for buffer in launch.buffers)

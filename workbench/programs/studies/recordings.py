@@ -1,6 +1,6 @@
 """The texts of a study of recorded launches: ``study.py``, and the front matter of a version.
 
-`workbench.programs.studies.adopting` says what each buffer is; here it is written down.
+`workbench.programs.studies.adopting` finds the use of each buffer; this module writes it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from workbench.study.mangling import written
 from workbench.study.parameters import KernelParameter
 from workbench.study.scaffold import PROBLEM, docstring, filled, first_text, pair, table, trimmed
 
-#: NumPy's name of a number passed by value -> its bytes, `struct`'s letter and front matter's cast.
+#: NumPy's name for a number passed by value -> its bytes, `struct`'s letter, front matter's cast.
 _NUMBERS = {
     "float32": (4, "f", "float"), "float64": (8, "d", "double"), "int32": (4, "i", "int"),
     "uint32": (4, "I", "uint"), "int64": (8, "q", "long"), "uint64": (8, "Q", "ulong"),
     "int16": (2, "h", "short"), "uint16": (2, "H", "ushort"), "int8": (1, "b", "char"),
     "uint8": (1, "B", "uchar"),
 }  # fmt: skip
-#: Names that mean something else in a study.
+#: Names that have another meaning in a study.
 _TAKEN = {"recording", "name", "uses", "parameters", "block_x", "block_y", "block_z", *FUNCTIONS}
 _WORDS = {8: "uint64", 4: "uint32", 2: "uint16", 1: "uint8"}
 
 
 @dataclass
 class BufferUse:
-    """The use of a buffer: only an input, or compared, or kept only for the launch.
+    """The use of a buffer: only an input, an output to compare, or needed only for the launch.
 
     `source` is the input with the content before the launch; "": the one named after the buffer.
     """
@@ -51,16 +51,16 @@ class BufferUse:
 
     @property
     def given(self) -> str:
-        """The input that holds what was there before."""
+        """The input with the content before the launch."""
         return self.source or (self.name if self.role == "input" else f"{self.name}_before")
 
 
 @dataclass(frozen=True)
 class ProblemSizes:
-    """The recordings of a study, one a problem, and the integers that its problems name.
+    """The recordings of a study, one per problem, and the integers that its problems name.
 
-    `recordings` are the numbers of those of one version; `named` is parameter -> values, one for
-    each.
+    `recordings` are the numbers of one version's recordings; `named` is parameter -> values, one
+    per recording.
     """
 
     recordings: tuple[int, ...] = (0,)
@@ -68,12 +68,12 @@ class ProblemSizes:
 
     @classmethod
     def of(cls, problems: Sequence[Mapping[str, int]], recordings: tuple[int, ...]) -> ProblemSizes:
-        """The parameters of all recordings, for a version that only some have."""
+        """The parameters of some recordings, for a version that only those have."""
         names = [name for name in problems[0] if name != "recording"]
         return cls(recordings, {name: [problems[at][name] for at in recordings] for name in names})
 
     def text(self, values: Sequence[int], name: str = "", block: Sequence[int] = ()) -> int | str:
-        """A parameter, a number, or an expression with these values in the recordings."""
+        """A parameter, a number, or an expression that has these values in the recordings."""
         if name and list(self.named.get(name, ())) == list(values):
             return name
         if len(set(values)) == 1:
@@ -91,7 +91,7 @@ class ProblemSizes:
 class Recording:
     """A problem of a study, its integers, and its recording: the launch of v0.
 
-    `folder` lies in the study's folder; `said` is the program's command line.
+    `folder` is in the study's folder; `said` is the program's command line.
     """
 
     lifted: LiftedLaunch
@@ -102,7 +102,7 @@ class Recording:
 
 
 def readable(symbol: str) -> str:
-    """A kernel's name as a person writes it: without parameters, return type, unnamed spaces."""
+    """A kernel's name as people write it: without parameters, return type, unnamed namespaces."""
     return written(symbol.replace("(anonymous namespace)::", "")).replace(
         "(anonymous namespace)::", ""
     )
@@ -114,7 +114,7 @@ def plain_name(lifted: LiftedLaunch) -> str:
 
 
 def told_guesses(uses: Sequence[BufferUse], notes: Sequence[str]) -> list[str]:
-    """The paragraphs of a docstring that say what was guessed."""
+    """The paragraphs of a docstring that list the guesses."""
     return [
         _("Guessed; correct them here: names, element types, the tolerance."),
         "\n".join(map(_in_words, uses)),
@@ -129,7 +129,7 @@ def study_text(
     uses: Sequence[BufferUse],
     tolerance: tuple[float, str],
 ) -> str:
-    """``study.py`` of recorded launches of v0, a problem each; the tolerance with its reason."""
+    """``study.py`` for recorded launches of v0, one problem each; the tolerance with its reason."""
     names = {use.buffer.name: use for use in uses}
     inputs = [use for use in uses if use.role != "output" or use.restored]
     sizes = {
@@ -179,7 +179,7 @@ def study_text(
 
 
 def _traffic(buffer: LiftedBuffer) -> int:
-    """Bytes that a launch moves at least: what it changes in place is read and written."""
+    """The fewest bytes that a launch moves: a buffer changed in place is read and written."""
     return buffer.size * (2 if buffer.filled and buffer.after is not None else 1)
 
 
@@ -196,7 +196,7 @@ def _table(rows: Mapping[str, object]) -> str:
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of an element."""
+    """The bytes per element."""
     return 2 if dtype == "bfloat16" else int(re.sub(r"\D", "", dtype)) // 8
 
 
@@ -208,10 +208,10 @@ def front_matter(
     sizes: ProblemSizes,
     kernel: str = "",
 ) -> str:
-    """The TOML of a version: its launch as it was recorded.
+    """The TOML of a version: its launch as recorded.
 
-    `head` comes first: the title and the like. `launches` are one a recording; buffers have the
-    same names in all. `kernel` is how the launch names it; "": as compilers do.
+    `head` comes first: the title and the like. There is one of `launches` per recording; buffers
+    have the same names in all. `kernel` is its name in the launch; "": the mangled one.
     """
     names = {use.buffer.name: use for use in uses}
     text, first = head, launches[0]
@@ -257,9 +257,9 @@ def _argument(
     names: Mapping[str, BufferUse],
     sizes: ProblemSizes,
 ) -> str | list[str]:
-    """An argument as front matter writes it; a struct's members by value, as words.
+    """An argument in the form of front matter; a struct by value, as words.
 
-    KernelError: it holds other pointers in one recording than in another.
+    KernelError: its pointers differ between recordings.
     """
     first = launches[0]
     argument = first.arguments[at]
@@ -302,7 +302,7 @@ def _argument(
 
 
 def _inside(lifted: LiftedLaunch, at: int) -> dict[int, tuple[str, int]]:
-    """The pointers of an argument: their place in it -> the buffer, and the byte in that."""
+    """The pointers of an argument: their offset in it -> the buffer, and the offset in that."""
     return {
         each.offset: (each.target, each.target_offset)
         for each in lifted.pointers
@@ -313,7 +313,7 @@ def _inside(lifted: LiftedLaunch, at: int) -> dict[int, tuple[str, int]]:
 def integers_of(
     launches: Sequence[LiftedLaunch], parameters: Sequence[KernelParameter]
 ) -> Iterator[tuple[str, list[int]]]:
-    """The integers that a kernel is given by value: their names, and a value a launch."""
+    """The integers that a kernel gets by value: their names, and one value per launch."""
     textures = {each.argument for each in launches[0].textures}
     for at, of in enumerate(parameters):
         size, letter, _cast = _NUMBERS.get(of.element, (0, "", ""))
@@ -327,9 +327,9 @@ def integers_of(
 
 
 def _number(dtype: str, values: Sequence[bytes], name: str, sizes: ProblemSizes) -> str:
-    """A number passed by value, of the type that the signature says, or as plain bits.
+    """A number passed by value, with the type in the signature, or as plain bits.
 
-    It may be another one in each recording, as a floating one only by its bits.
+    It may differ between recordings; a floating-point number is then written as bits.
     """
     size, letter, cast = _NUMBERS.get(dtype, (0, "", ""))
     same = len(set(values)) == 1
@@ -340,13 +340,13 @@ def _number(dtype: str, values: Sequence[bytes], name: str, sizes: ProblemSizes)
     text = str(sizes.text(found, name))
     if letter in "fd":
         text = _shortest(found[0], letter)
-        if struct.pack(f"<{letter}", float(text)) != values[0]:  # a NaN with bits of its own
+        if struct.pack(f"<{letter}", float(text)) != values[0]:  # a NaN with a payload
             return _number("", values, name, sizes)
     return text if cast in ("int", "float") else f"{cast}({text})"
 
 
 def _shortest(value: float, letter: str) -> str:
-    """The shortest text that is this number again."""
+    """The shortest text that gives exactly this number."""
     exact = struct.pack(f"<{letter}", value)
     tries = (f"{value:.{digits}g}" for digits in range(1, 18))
     text = next((each for each in tries if struct.pack(f"<{letter}", float(each)) == exact), "nan")

@@ -1,4 +1,4 @@
-"""The HTML report: a static site from stored profiles, rebuilt only where it changed.
+"""The HTML report: a static site from stored profiles; only changed pages are rebuilt.
 
-In come a project's store or report files; out go pages that open from the disk without a network.
+The input is a project's store or report files; the output is pages that need no server or network.
 """

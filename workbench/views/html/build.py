@@ -1,7 +1,7 @@
 """Build the site: its ladders', reports' and programs' pages, the index, the glossary.
 
-Pages are planned from paths and contents alone (no profile is decoded, no template loaded for a
-page that is up to date). A new kind of page is one more generator of `Page`s, a view model and a
+Pages are planned only from paths and contents: for a page that is up to date, no profile is decoded
+and no template loaded. A new kind of page needs a generator of `Page`s, a view model and a
 template.
 """
 
@@ -61,7 +61,7 @@ from workbench.views.html.site import (
     copy_assets,
 )
 
-# --- what all pages share -------------------------------------------------------------
+# --- pages over all studies -----------------------------------------------------------
 
 
 def index_pages(site: Site, stamp: str) -> Iterator[Page]:
@@ -74,7 +74,7 @@ def index_pages(site: Site, stamp: str) -> Iterator[Page]:
 
     def planned(template: str, here: str, *summaries: list[dict[str, object]]) -> Iterator[Page]:
         key = digest(stamp, msgspec.json.encode(summaries))
-        # If nothing changed, the number of pages is known without a look at the rows.
+        # If nothing changed, the number of pages is known without reading the rows.
         known = {
             path: kept.key
             for path, kept in site.pages(SHARED).items()
@@ -100,7 +100,7 @@ def index_pages(site: Site, stamp: str) -> Iterator[Page]:
 
 
 def _index() -> ModuleType:
-    from workbench.views.html.pages import index  # not loaded where nothing changed
+    from workbench.views.html.pages import index  # not loaded if nothing changed
 
     return index
 
@@ -123,26 +123,26 @@ class ProgramPages(Protocol):
     """The module of a feature that makes the pages of captured programs."""
 
     def program_folder(self, *programs: CapturedProgram) -> str:
-        """The folder of the pages of a capture, or of two compared ones, below the site's root."""
+        """The pages' folder of a capture, or of two compared ones, below the site's root."""
 
     def write_programs(
         self, site: Site, asked: tuple[CapturedProgram, ...], stamp: str
     ) -> PageCount:
-        """Bring the pages of captures up to date; two are compared."""
+        """Bring the pages of captures up to date; two captures are compared."""
 
 
 def program_pages() -> ProgramPages:
-    """The module that makes them; only where the feature is, a capture is asked for."""
+    """The module for captures' pages; captures are only requested if its feature is installed."""
     feature = next(each for each in FEATURES if each.programs)
     return cast(ProgramPages, feature.load(feature.programs))
 
 
 class BuiltReport(Record, frozen=True):
-    """The site's place and the result of building it.
+    """The site's folder and the result of building it.
 
-    `asked` are the pages of pairs that were asked for; `damaged`: reasons why recorded files were
-    left out; `broken`: reasons why studies could not be read, whose pages show their records;
-    `notes`: unknown facts of studies that were not run.
+    `asked` are the requested pages of pairs; `damaged`: reasons why recorded files were left out;
+    `broken`: reasons why studies could not be read (their pages show their records); `notes`:
+    unknown facts of studies that were not run.
     """
 
     index: Path
@@ -172,25 +172,24 @@ def build_report(
     store: Store | None = None,
     how: Writing = CHANGED,
 ) -> BuiltReport:
-    """Write or update the site in `out`, in the language that is spoken.
+    """Write or update the site in `out`, in the current language.
 
     Args:
-        out: The site's folder; created, or one that an earlier run made.
-        project: Where profiles and studies are; None for report files alone.
-        studies: Only these studies' pages (others stay as they are); none: all,
-            unless `reports` or `programs` are given, which then are all that is asked for.
-            ``sgemm/v1..v4`` (or ``v1..v4``, of the default study) asks for a page that
-            compares any two versions, ``v4@h100..v4@h200`` for one of two devices; the site
-            keeps it from then on.
+        out: The site's folder: a new one, or one that an earlier run made.
+        project: The project with profiles and studies; None for report files alone.
+        studies: Only these studies' pages (others stay as they are); without any, all pages, or
+            only those of `reports` and `programs` if these are given. ``sgemm/v1..v4`` (or
+            ``v1..v4``, of the default study) requests a page that compares any two versions,
+            ``v4@h100..v4@h200`` one of two devices; the site keeps such a page.
         reports: Report files; one that is unchanged is not read again. Two of them get a
             page that compares the second with the first.
         programs: Captured programs; two of them are compared, kernel by kernel.
-        store: The project's, where it remembers profiles; None: a new one.
-        how: How pages are written.
+        store: The project's store if it caches profiles; None: a new one.
+        how: Options of writing.
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
-        DataError: a report file or a capture is damaged, or all that was asked for.
+        DataError: a report file or a capture is damaged, or everything requested is.
         MissingError: `out` cannot be written.
     """
     stamp = f"{code_stamp()} {current()}"
@@ -206,7 +205,7 @@ def build_report(
             try:
                 ladders = write()
             except DataError:
-                # Only now: whoever's files are whole does not pay for reading them twice.
+                # Only now, so that undamaged files are not read twice.
                 there = find_ladders(store, project, _named(project, studies))
                 found = damaged_files(path for each in there for path in each.files.values())
                 if found.keys() <= damaged.keys():
@@ -232,7 +231,7 @@ def build_report(
     )
 
 
-#: The second language of a report, and the folder of its pages: a site whole below the first.
+#: The second language of a report, and the folder of its pages: a complete site below the first.
 _BELOW = "zh"
 
 
@@ -242,11 +241,11 @@ def build_in(
     how: Writing,
     write: Callable[..., BuiltReport],
 ) -> BuiltReport:
-    """Write a report in the languages that are asked for, a site each with its own manifest.
+    """Write a report in the requested languages: one site each, with its own manifest.
 
-    `languages` are one or two; none: those that the report has, or the one that is spoken. `write`
-    writes the pages of one language. Returns what was done in all; paths and remarks are those of
-    the first language.
+    `languages` are one or two; empty: those of the report, or the current one. `write` writes the
+    pages of one language. Returns the result for all; paths and remarks are those of the first
+    language.
     """
     below = out / _BELOW
     had = (below / MANIFEST).exists()
@@ -270,10 +269,10 @@ def build_in(
 
 
 def check_studies(project: Project, asked: tuple[str, ...]) -> None:
-    """Refuse to wait for what never comes: a study that is neither there nor recorded.
+    """Refuse a study that neither exists nor is recorded: waiting for it would never end.
 
-    One that is there may be recorded while it is watched, which `build_report` cannot know. Raises
-    UsageError: there is no such study; names the nearest one.
+    A study that exists may be recorded while it is watched, which `build_report` cannot know.
+    Raises UsageError: no such study; the hint names the nearest one.
     """
     wanted = _named(project, asked)
     if not wanted:
@@ -308,7 +307,7 @@ def build_page(
 def build_devices_page(
     out: Path, rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str
 ) -> Path:
-    """Write the page that compares what was recorded on two devices, alone, into a new folder.
+    """Write the page that compares the records on two devices, alone, into a new folder.
 
     Raises:
         DataError: a stored profile that the page shows is damaged.
@@ -333,10 +332,10 @@ _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
 
 
 class _StudyPages:
-    """A study and its pages in one run: nothing of it is opened where they hold.
+    """A study and its pages in one run: if they are valid, no file of it is opened.
 
-    They hold while its key is that of the run that wrote them. `files` are profiles and times of
-    it, `stamp` is the key of the code that renders.
+    They are valid while its key is that of the run that wrote them. `files` are its profiles and
+    times, `stamp` is the key of the rendering code.
     """
 
     def __init__(
@@ -351,7 +350,7 @@ class _StudyPages:
         self._key = digest(msgspec.json.encode([*words, recorded, self._sources()]))
 
     def _sources(self) -> list[str]:
-        """Names and digests of what its words and the hashes of its sources are read from."""
+        """Names and digests of the files that give its words and the hashes of its sources."""
         own = sorted(path for path in self._folder.rglob("*") if path.suffix in _CODE_SUFFIXES)
         paths = [*own, self._project.facts(self.name)]
         paths += [self._project.root / place for place in self._places]
@@ -359,7 +358,7 @@ class _StudyPages:
         known: dict[tuple[int, int], str] = {}  # one file may have many names
         for path in paths:
             parts.append(str(path))
-            with suppress(OSError, DataError):  # not there, or too large, which its readers tell
+            with suppress(OSError, DataError):  # missing or too large: its readers report that
                 status = path.stat()
                 one = (status.st_dev, status.st_ino)
                 if one not in known:
@@ -370,7 +369,7 @@ class _StudyPages:
 
     @property
     def hold(self) -> bool:
-        """True if all of its pages are as an earlier run wrote them from the same."""
+        """True if an earlier run wrote all of its pages from the same contents."""
         return self._site.study(self.owner).key == self._key and self._site.whole(self.owner)
 
     @cached_property
@@ -393,7 +392,7 @@ class _StudyPages:
                 for place in self.info.places
                 if not (place.startswith(folder) and Path(place).suffix in _CODE_SUFFIXES)
             )
-            # It is opened again: it was checked in another place.
+            # It is opened again later: this is not where it was checked.
             key = self._key if places == self._places else ""
             self._site.keep_study(self.owner, KeptStudy(key, places))
 
@@ -415,7 +414,7 @@ def _write_ladders(
     stamp: str,
     damaged: Mapping[Path, DataError],
 ) -> _Ladders:
-    """Bring the ladders' pages up to date, without the files that are known to be damaged."""
+    """Bring the ladders' pages up to date, without the files known to be damaged."""
     pairs = [_pair(text, project) for text in asked if _PAIR.fullmatch(text)]
     named = _named(project, asked)
     outdated = _outdated(site, store, named)
@@ -468,7 +467,7 @@ def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageErr
 
 
 def _gone(project: Project, asked: Iterable[str]) -> Iterator[WorkbenchError]:
-    """Errors for studies that were asked for and do not exist."""
+    """Errors for requested studies that do not exist."""
     for name in asked:
         if not (project.kernels / name / "study.py").exists():
             try:
@@ -484,13 +483,13 @@ def _pages(
     stamp: str,
     again: Callable[[str], list[Ladder]],
 ) -> Iterator[Page]:
-    """The pages of ladders, which are taken from the list; `again` finds those of a study."""
+    """The pages of ladders, which are removed from the list; `again` finds a study's ladders."""
     # A ladder's page shows its study's times on all problems.
     times: dict[tuple[str, str], list[str]] = {}
     for ladder in ladders:
         found = [f"{ladder.problem} {time}" for time in times_of(site, ladder)]
         times.setdefault((ladder.name, ladder.device), []).extend(found)
-    # Pages of two devices hold no ladder either.
+    # Pages of two devices keep no ladder in memory either.
     again = cache(again)
     devices: list[Page] = []
     links: dict[str, list[Link]] = {}
@@ -498,7 +497,7 @@ def _pages(
         devices.append(each.page(site, stamp, again))
         links.setdefault(each.folder, []).append(each.link)
     while ladders:
-        # Popped: nothing but its pages may hold a ladder, for its profiles to be let go.
+        # Popped: only its pages may refer to a ladder, so that its profiles are released.
         ladder = ladders.pop(0)
         yield from ladder_pages(
             site,
@@ -512,7 +511,7 @@ def _pages(
 
 
 def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, ...]:
-    """Further studies whose index entry is of an earlier release and unreadable."""
+    """Further studies whose index entry is from an earlier release and unreadable."""
     if not studies:
         return ()
     names = {
@@ -524,7 +523,7 @@ def _outdated(site: Site, store: Store, studies: tuple[str, ...]) -> tuple[str, 
 
 
 def _named(project: Project, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """The studies that are asked for, by their names or by two versions of them."""
+    """The requested studies, by their names or by two versions of them."""
     names = (_pair(text, project)[0] if _PAIR.fullmatch(text) else text for text in asked)
     return tuple(dict.fromkeys(names))
 
@@ -536,7 +535,7 @@ def _pair(text: str, project: Project) -> Pair:
 
 
 class _Across(NamedTuple):
-    """A page that compares what is recorded on two devices, of one problem."""
+    """A page that compares the records on two devices for one problem."""
 
     before: Rung
     after: Rung
@@ -553,7 +552,7 @@ class _Across(NamedTuple):
         return Link(" → ".join(self.labels), step_page(*self.labels, "ncu"))
 
     def page(self, site: Site, stamp: str, again: Callable[[str], list[Ladder]]) -> Page:
-        """The page; it holds no ladder, and finds those of its study `again` to be rendered."""
+        """The page; it keeps no ladder, and gets those of its study from `again` to render."""
         rungs = self.before, self.after
         name = self.after.ladder.name
         said = [
@@ -582,7 +581,7 @@ class _Across(NamedTuple):
 
 
 def _across(site: Site, ladders: list[Ladder], asked: list[Pair]) -> Iterator[_Across]:
-    """Two devices compared: as asked for, as the site has it, and the last version of a study."""
+    """Comparisons of two devices: requested, on the site, and of each study's last version."""
     seen: set[tuple[str, str]] = set()
     for name in dict.fromkeys(ladder.name for ladder in ladders):
         own = [ladder for ladder in ladders if ladder.name == name]
@@ -601,7 +600,7 @@ def _across(site: Site, ladders: list[Ladder], asked: list[Pair]) -> Iterator[_A
 
 
 def _on_devices(pair: Pair, ladders: list[Ladder]) -> Iterator[_Across]:
-    """The pages of ``v3@h100..v3@h200``, for every problem that both are profiled on."""
+    """The pages of ``v3@h100..v3@h200``, for every problem with profiles of both."""
     (old, _, before), (new, _, after) = (side.partition("@") for side in pair[1:])
     known = {ladder.device for ladder in ladders}
     for first, second in permutations(ladders, 2):
@@ -619,7 +618,7 @@ def _entries(ladder: Ladder, version: str) -> set[str]:
 
 
 def _usual(ladders: list[Ladder]) -> list[_Across]:
-    """The last version that both devices of a study have, on the first such problem."""
+    """The last version that a study has on both devices, on the first such problem."""
     main = next((each for each in ladders if means_device(each.study.device, each.device)), None)
     for ladder in [main] if main else ladders:
         for other in ladders:
@@ -671,7 +670,7 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
 
 
 def _pairs_of(site: Site, ladder: Ladder, asked: list[Pair]) -> list[tuple[str, str, str]]:
-    """Comparisons other than steps: those requested now, and those of the site."""
+    """Comparisons other than steps: those requested now, and those on the site."""
     found = [(old, new) for name, old, new in asked if name == ladder.name]
     for path, kept in site.pages(f"{LADDERS}:{ladder.name}").items():
         pair = kept.summary.get("pair")

@@ -1,7 +1,7 @@
-"""The pages of a ladder: their heads, and what each is made of, its content key.
+"""The pages of a ladder: their heads, and the content key of each.
 
-A key is over what the page takes and nothing else, so that an edit of one version's source, which
-makes its study's folder another one, makes few pages others. Heads are both shown and digested.
+A key covers only the page's inputs, so that an edit of one version's source, which changes its
+study's folder, changes few pages. Heads are both shown and digested.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def step_head(ladder: Ladder, step: StepName) -> Head:
         for each in ladder.steps
         if each[1:] == (rung.id, engine)
     ]
-    is_step = step in order  # else a pair that somebody asked for
+    is_step = step in order  # else a requested pair
     links = [(f"{one[0]} → {one[1]}", step_page(*one)) for one in order]
     return Head(
         name=f"{old} → {new}",
@@ -73,9 +73,9 @@ def step_head(ladder: Ladder, step: StepName) -> Head:
 
 
 def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str) -> Head:
-    """The head of a page that compares two devices, which lies beside the pages of the second.
+    """The head of a page that compares two devices; it is beside the pages of the second.
 
-    The rungs are of one study and problem, the labels ``v5@h100`` and ``v5@h200``.
+    The rungs have one study and problem; the labels are like ``v5@h100`` and ``v5@h200``.
     """
     before, after = rungs
     title = after.title if before.id == after.id else ""
@@ -123,7 +123,7 @@ class TunedPages(Protocol):
         """The page of a tuning on the ladder's problem."""
 
 
-#: The feature that has one.
+#: The feature that has such a module.
 _TUNED = next((each for each in FEATURES if each.tunings), None)
 
 
@@ -133,7 +133,7 @@ def _tunings(ladder: Ladder) -> Mapping[Path, Tuning]:
 
 
 def tuned_links(ladder: Ladder, version: str | None = None) -> tuple[Link, ...]:
-    """To the pages of tuned versions, or of one of them."""
+    """Links to the pages of tuned versions, or of one of them."""
     return tuple(
         Link(
             each.version if each.engine == "gpu" else f"{each.version} ({each.engine})",
@@ -192,8 +192,8 @@ def _unread(ladder: Ladder) -> tuple[str, ...]:
 class _PageKeys:
     """Keys that decide if a ladder's pages are written again.
 
-    Files are looked at before anything is rendered: a key never speaks of what came later.
-    `code` is the key of the code that renders.
+    Files are hashed before anything is rendered, so a key never covers later contents. `code` is
+    the key of the rendering code.
     """
 
     def __init__(self, site: Site, ladder: Ladder, code: str) -> None:
@@ -202,7 +202,7 @@ class _PageKeys:
         self._files = {name: site.content(path) for name, path in sorted(ladder.files.items())}
 
     def of(self, versions: Collection[str], timed: Collection[str], *more: object) -> str:
-        """A page's key: all that is recorded of `versions`, the times of `timed`, and `more`."""
+        """A page's key: all records of `versions`, the times of `timed`, and `more`."""
         recorded = [
             (version, kind, content)
             for (version, kind), content in self._files.items()
@@ -216,7 +216,7 @@ class _PageKeys:
         return digest(msgspec.json.encode([*self._common, recorded, told, *more]))
 
     def of_ladder(self, times: Sequence[str], links: Sequence[Link]) -> str:
-        """Over all of it, and all that the study says; `times` and `links`: see `ladder_pages`."""
+        """The key over all records and study words; `times` and `links`: see `ladder_pages`."""
         ladder, study = self._ladder, self._ladder.study
         said = [
             (v.id, v.title, v.parent, v.change, v.baseline, v.expectations)
@@ -228,21 +228,21 @@ class _PageKeys:
         return self.of(ladder.rungs, (), words, said, stale, times, links, tuned)
 
     def of_step(self, step: StepName) -> str:
-        """Over both sides, and the page's head."""
+        """The key over both sides and the page's head."""
         return self.of(step[:2], (), step_head(self._ladder, step))
 
     def of_tuned(self, path: Path) -> str:
-        """Over the tuning, what was profiled of it, and the page's head."""
+        """The key over the tuning, its profiles, and the page's head."""
         ladder, tuning = self._ladder, self._ladder.tunings[path]
         files = (path, *(at for _, at in tuning.sides(ladder.store, ladder.problem)))
         contents = [self._site.content(each) for each in files if each.is_file()]
         return self.of((), (), tuned_head(ladder, tuning), contents)
 
     def of_version(self, rung: Rung, engine: str) -> str:
-        """Over its neighbours as well, what other devices recorded of it, and the page's head.
+        """The key over it and its neighbours, its records on other devices, and the page's head.
 
-        Its share of the baseline's speed takes that one's time: of several, which it is, all
-        times say.
+        Its share of the baseline's speed needs the baseline's time. If there are several baselines,
+        all times decide which one it is.
         """
         ladder = self._ladder
         libraries = [each.id for each in ladder.order if each.is_baseline]
@@ -272,11 +272,11 @@ def ladder_pages(
     devices: Sequence[Link] = (),
     only: str = "",
 ) -> Iterator[Page]:
-    """The ladder's own page, one a step and pair that was asked for, one a version and engine.
+    """The ladder's own page, one per step and requested pair, one per version and engine.
 
-    `code` is the key of the code that renders, `times` are digests of all times of the study on the
-    device, which the ladder's page shows. `pairs` are comparisons besides the steps, `devices`
-    pages beside these that compare two devices. With `only`, that page alone gets a key.
+    `code` is the key of the rendering code; `times` are digests of all times of the study on the
+    device, which the ladder's page shows. `pairs` are comparisons in addition to the steps,
+    `devices` pages that compare two devices. With `only`, that page alone gets a key.
     """
     folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 
@@ -310,7 +310,7 @@ def _untold(ladder: Ladder) -> tuple[str, ...]:
 
 
 def _kept_strips(site: Site, ladder: Ladder, pages: Sequence[Page]) -> dict[StepName, Strip]:
-    """The strips of steps that have a page which holds."""
+    """The strips of steps that have an up-to-date page."""
     from workbench.views.html.parts import Phrase
 
     return {
@@ -334,7 +334,7 @@ def _render_step(ladder: Ladder, step: StepName, path: str) -> Rendered:
 def render_devices(
     rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str, path: str
 ) -> Rendered:
-    """Records of an engine on two devices, compared, without predictions."""
+    """The comparison of an engine's records on two devices, without predictions."""
     from workbench.analysis.story import Step
     from workbench.views.html.pages.diff import diff_view, render_diff
 
@@ -361,7 +361,7 @@ def _render_ladder(
 
 
 def _render_tuned(ladder: Ladder, tuning: Tuning, path: str) -> Rendered:
-    assert _TUNED is not None  # or there was no such page
+    assert _TUNED is not None  # else no such page exists
     module = cast(TunedPages, _TUNED.load(_TUNED.tunings))
     return module.render_tuned(path, ladder, tuning, tuned_head(ladder, tuning))
 

@@ -1,7 +1,7 @@
 """A page of the site: its path, its rendered text, its record in the manifest.
 
-Planning a site needs its addresses and no template: whether a page is up to date is known
-before anything that renders it is loaded.
+Planning a site needs its addresses but no template: whether a page is up to date is known before
+its rendering code is loaded.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from workbench.ladder import ENGINES, Ladder, Rung
 from workbench.language import N_, _
 from workbench.model import Record
 
-#: Kinds of owners: what pages that come and go together are of.
+#: Kinds of owners; an owner's pages are added and removed together.
 LADDERS, REPORTS, PROGRAMS, SHARED = "ladder", "report", "program", "site"
-#: The file beside a page is a script that assigns one value: a page opened from a disk may
-#: load that, and a page of fetched JSON would need a server.
+#: The file beside a page is a script that assigns one value: a page opened from a disk may load a
+#: script, while fetched JSON would need a server.
 _CODE = b"window.workbenchCode="
 
 
 class View(SimpleNamespace):
-    """The values that a template shows, of a page or of a row on one, under its names."""
+    """The values that a template shows, for a page or for a row on one, by name."""
 
     def but(self, **changes: object) -> View:
         """The same with changes."""
@@ -36,9 +36,9 @@ class View(SimpleNamespace):
 
 
 class Rendered(Record, frozen=True):
-    """A page's text and, for the index, what is worth saying about it there.
+    """A page's text and its summary for the index.
 
-    `beside` are files in the page's folder that belong to it alone, by name.
+    `beside` are files in the page's folder that belong only to it, by name.
     """
 
     html: str
@@ -67,8 +67,8 @@ class Badge(Record, frozen=True):
 class Head(Record, frozen=True):
     """The head of every page: names, links, marks.
 
-    `change` is the author's description of the change, `steps` and `pages` lead to neighbours;
-    `listings`: those pages hold all instructions, as ``#k0-i12``; `notices` may change a verdict,
+    `change` is the author's description of the change; `steps` and `pages` link to neighbours;
+    `listings` are pages with all instructions, at ``#k0-i12``; `notices` may change a verdict;
     `origin` is the source of the numbers.
     """
 
@@ -84,7 +84,7 @@ class Head(Record, frozen=True):
     origin: tuple[str, ...] = ()
 
     def told(self, remarks: Sequence[str], origin: Sequence[str]) -> Head:
-        """With what is remarked of profiles: what no verdict depends on (`origin`) apart."""
+        """The head with remarks on profiles; those that change no verdict go to `origin`."""
         weighty = (text for text in remarks if text not in origin)
         beside = tuple(text for text in remarks if text in origin)
         return replace(self, notices=(*weighty, *self.notices), origin=beside)
@@ -99,7 +99,7 @@ _NEIGHBOURS = {
 
 
 def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple[Link, ...]:
-    """Links to the pages (text, address) before and after the one at `place`."""
+    """Links to the pages (text, address) before and after the one at index `place`."""
     out = []
     if place > 0:
         text, href = pages[place - 1]
@@ -111,10 +111,10 @@ def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple
 
 
 class ReportFile(Record, frozen=True):
-    """A report captured elsewhere, and which of its kernels are meant (None: all).
+    """A report captured elsewhere, and the kernels that are meant (None: all).
 
-    `label` is what it is called, where its file's name says nothing: ``@before``, whose file is
-    the detailed profile of a capture.
+    `label` is its name if its file's name is not meaningful: ``@before`` for the detailed profile
+    of a capture.
     """
 
     path: Path
@@ -128,7 +128,7 @@ class ReportFile(Record, frozen=True):
 
 
 class CapturedProgram(Record, frozen=True):
-    """A captured program: the folder that ``.workbench`` is in, and the capture's own name."""
+    """A captured program: the folder that holds ``.workbench``, and the capture's own name."""
 
     root: Path
     name: str
@@ -137,10 +137,10 @@ class CapturedProgram(Record, frozen=True):
 class Page(Record, frozen=True):
     """A page that should exist.
 
-    `owner` groups the pages that come and go together; neighbours of one `group` are
-    rendered together, because they are made of the same profiles. `key` is a digest of all that
-    the page is made of: the code with its templates, the contents of files, and what a
-    study says of versions.
+    `owner` groups the pages that are added and removed together; neighbours in one `group` are
+    rendered together, because they are made from the same profiles. `key` is a digest of all inputs
+    of the page: the code with its templates, the contents of files, and a study's facts about
+    versions.
     """
 
     path: str  # relative to the site, forward slashes
@@ -151,7 +151,7 @@ class Page(Record, frozen=True):
 
 
 class KeptPage(Record, frozen=True):
-    """The manifest's record of a page; sizes reveal a page that a crash has cut short."""
+    """The manifest's record of a page; the sizes reveal a page that a crash truncated."""
 
     key: str
     owner: str
@@ -173,15 +173,15 @@ class PageCount(NamedTuple):
 
 
 def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
-    """The file's content, from prefixes of a launch's ids on the page and its columns."""
+    """The content of a code script: a launch's id prefix on the page -> its columns."""
     data = msgspec.json.encode(launches)
     # Only strings hold `<`; as an escape it can neither end a script nor start a comment
-    # where a page is packed into one file.
+    # when a page is packed into one file.
     return _CODE + data.replace(b"<", b"\\u003c") + b";\n"
 
 
 def digest(*parts: str | bytes) -> str:
-    """A content key; parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
+    """A content key; the parts are separated, so ("ab", "c") and ("a", "bc") differ."""
     state = blake2b(digest_size=16)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -203,7 +203,7 @@ def to_root(path: str) -> str:
 def page_part(name: str) -> str:
     """A name as one safe component of a page's path and address.
 
-    Odd characters become ``-``; a short hash then keeps two such names apart.
+    Unusual characters become ``-``; a short hash then distinguishes two such names.
     """
     safe = _UNSAFE.sub("-", name)[:80]
     if safe == name and not safe.startswith("."):
@@ -223,7 +223,7 @@ def study_page(name: str) -> str:
 
 
 def ladder_crumbs(ladder: Ladder) -> tuple[Link, ...]:
-    """The way to a ladder's page, which is the last of it."""
+    """The breadcrumbs to a ladder's page, which comes last."""
     where = f"{ladder.device_name} · {ladder.problem}"
     return (
         Link(_("Overview"), "index.html"),
@@ -233,46 +233,46 @@ def ladder_crumbs(ladder: Ladder) -> tuple[Link, ...]:
 
 
 def beside(ladder: Ladder, device: str, page: str) -> str:
-    """A page of a ladder's study and problem on a device (its slug), from a page of the ladder."""
+    """The link from a ladder's page to a page of its study and problem on a device (slug)."""
     return f"../../{page_part(device)}/{page_part(ladder.problem)}/{page}"
 
 
 def version_page(version: str, engine: str) -> str:
-    """File name of the page of a version: ``v3.html``."""
+    """The file name of a version's page: ``v3.html``."""
     name = page_part(version)
     return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"
 
 
 def tuned_page(version: str, engine: str) -> str:
-    """File name of the page of a tuned version: ``v3.tuned.html``."""
+    """The file name of a tuned version's page: ``v3.tuned.html``."""
     name = page_part(version)
     return f"{name}.tuned.html" if engine == "gpu" else f"{name}.tuned.{page_part(engine)}.html"
 
 
 def rung_page(rung: Rung) -> str:
-    """The page that speaks for a version, from a page of the same ladder; "" without one."""
+    """The link to a version's main page, from a page of the same ladder; "" without one."""
     engine = next((engine for engine in ENGINES if engine in rung.entries), "")
     return version_page(rung.id, engine) if engine else ""
 
 
 def step_page(old: str, new: str, engine: str) -> str:
-    """File name of the page of a step: ``v2..v3.html``."""
+    """The file name of a step's page: ``v2..v3.html``."""
     name = f"{page_part(old)}..{page_part(new)}"
     return f"{name}.html" if engine == "ncu" else f"{name}.{page_part(engine)}.html"
 
 
 def short_device(device: str, others: Iterable[str]) -> str:
-    """A device's slug as it is typed: its first word, where no other device begins so."""
+    """A device's slug as it is typed: its first word, if no other device begins with it."""
     word = device.partition("-")[0]
     alike = [other for other in others if other != device and other.partition("-")[0] == word]
     return device if alike else word
 
 
 def launch_page(index: int) -> str:
-    """File name of a launch's page."""
+    """The file name of a launch's page."""
     return f"launch{index}.html"
 
 
 def file_beside(path: str, suffix: str = ".code.js") -> str:
-    """Name of a file beside a page, from the page's path: ``v3.html`` -> ``v3.code.js``."""
+    """The name of a file beside a page, from the page's path: ``v3.html`` -> ``v3.code.js``."""
     return PurePosixPath(path).name.removesuffix(".html") + suffix

@@ -22,12 +22,12 @@ from workbench.views.html.page import Badge, Link, Tone, View
 
 @lru_cache(maxsize=64)
 def hue(state: str) -> str:
-    """``c3``: the token of a warp state's colour, which is one on all pages."""
+    """``c3``: the token of a warp state's colour, which is the same on all pages."""
     return f"c{1 + [each.id for each in catalog().group(GROUP)].index(state)}"
 
 
 _CODE = re.compile(r"`([^`]*)`")
-#: Between a number and its unit, and in an arrow's way: no line ends there.
+#: Matches blanks without a line break: between a number and its unit, and around an arrow.
 _TIED = re.compile(r"(?<=\d) (?=[^\W\d]|→)|(?<=→) ")
 
 
@@ -43,9 +43,9 @@ class Tile(Record, frozen=True):
 
 
 class Phrase(Record, frozen=True):
-    """A piece of a text: plain, in monospace (`code`), or a link where `href` is set.
+    """A piece of a text: plain, in monospace (`code`), or a link if `href` is set.
 
-    `kind` is a stop's, of the causal strip.
+    `kind` is that of a stop on the causal strip.
     """
 
     text: str
@@ -85,7 +85,7 @@ class CounterCell(NamedTuple):
 
     @property
     def value(self) -> str:
-        """As text; a missing one has an em dash, or its word."""
+        """The value as text; a missing one has an em dash, or a word for the reason."""
         undefined = isinstance(self.reading, Missing) and self.reading.undefined
         return _("undefined") if undefined else self.reading.text
 
@@ -108,18 +108,18 @@ class CounterCell(NamedTuple):
 
 
 def tone_of(good: bool | None) -> Tone:
-    """Good or bad where a number has a better side, else nothing."""
+    """``good`` or ``bad`` if a number has a better side, else ""."""
     return "" if good is None else "good" if good else "bad"
 
 
 def cell(launch: Launch, counter: Counter | str) -> CounterCell:
-    """Read a counter, or that of an id."""
+    """Read a counter, given by itself or by its id."""
     known = catalog()[counter] if isinstance(counter, str) else counter
     return CounterCell(known, readings_of(launch)[known.id])
 
 
 def text(launch: Launch, counter: str) -> str:
-    """A counter's value, formatted; an em dash where it is missing."""
+    """A counter's value, formatted; an em dash if it is missing."""
     return readings_of(launch)[counter].text
 
 
@@ -134,7 +134,7 @@ def plus_minus(error: float, value_: float) -> str:
 
 
 def interval(timing: Timing) -> str:
-    """The 95% interval of the median, and what is unusual about the measurement."""
+    """The 95% interval of the median, and unusual conditions of the measurement."""
     time = timing.time
     # In percent, as the ends of a narrow interval have the same three digits.
     said = f"{plus_minus(time.error, time.value)} (95%)"
@@ -148,14 +148,14 @@ def width(amount: float, whole: float = 1.0) -> str:
     return f"{min(max(amount / whole, 0.0), 1.0) * 100:.1f}"
 
 
-#: Parts of a stacked bar that have a colour and a name.
+#: The most parts of a stacked bar with a colour and a name.
 _COLOURED = 7
 
 
 def stacked(
     labels: Sequence[str], rows: Sequence[tuple[str, tuple[float, ...]]], unit: str = ""
 ) -> list[View]:
-    """A bar a side of kernels and their amounts; small ones are one part. `unit`: of the sum."""
+    """One bar per side, of kernels' amounts; small ones share a part. `unit`: that of the sum."""
     order = sorted(rows, key=lambda row: -max(row[1]))
     parts = order[:_COLOURED]
     if left := [own for _name, own in order[_COLOURED:]]:
@@ -177,7 +177,7 @@ def stacked(
 
 
 def shape(launch: Launch) -> str:
-    """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload that has no grid."""
+    """``32 × 32 blocks of 32 × 32 threads``, or the kind of a workload without a grid."""
     if not any(launch.grid):
         return launch.workload
     grid, block = (units.extent(size, " × ") for size in (launch.grid, launch.block))
@@ -189,7 +189,7 @@ def shape(launch: Launch) -> str:
 
 
 def day(captured: str) -> str:
-    """The day of an ISO 8601 time, or a word for one that is unknown."""
+    """The day of an ISO 8601 time, or a word for an unknown one."""
     return captured[:10] or _("date unknown")
 
 
@@ -204,7 +204,7 @@ def profiled(profile: Profile) -> tuple[Launch, ...]:
 
 
 def once(texts: Iterable[str]) -> str:
-    """``v2 → v3``: what is known of both sides, one text alone where they agree."""
+    """``v2 → v3``: the known texts of both sides, or one text if they agree."""
     return " → ".join(dict.fromkeys(filter(None, texts)))
 
 
@@ -218,13 +218,13 @@ def facts_of(*sides: Profile) -> tuple[Badge, ...]:
     if len(sides) > 1 or sides[0].captured:
         days = once(day(side.captured) for side in sides)
         texts.append(_("captured {date}").format(date=days))
-    # A step says it beside its speed-up.
+    # A step shows it beside its speed-up.
     check = verified(sides[-1].verification) if len(sides) == 1 else None
     return (*(Badge(text=text) for text in texts if text), *([check] if check else ()))
 
 
 def tool(profile: Profile) -> str:
-    """``ncu 2025.3.1.0`` and what is known of the clocks."""
+    """``ncu 2025.3.1.0`` and the known facts about the clocks."""
     text = " ".join(
         part for part in (profile.engine, profile.tools.get(profile.engine, "")) if part
     )
@@ -239,7 +239,7 @@ def clocks_of(profile: Profile) -> str:
 
 
 def verified(check: Verification | None) -> Badge | None:
-    """The check that preceded a profile or time; None where there was none."""
+    """The check that preceded a profile or time; None without one."""
     if check is None:
         return None
     good = check.error <= check.tolerance
@@ -255,15 +255,15 @@ def verified(check: Verification | None) -> Badge | None:
 Anchor = Callable[[LineKey], str]
 
 
-#: Scores by the page of the version that came after: its link, and what the ways brought.
+#: The link to each later version's page, and the scores of the suggestions there.
 Scored = Sequence[tuple[Link, Sequence[Score]]]
 
 
 class PanelView(Record, frozen=True):
     """The panel of a page.
 
-    `anchor` says where a line stands on the page, `scored` what became of the ways in the
-    versions that came after, `page` where it stands for whoever quotes it on another one.
+    `anchor` gives the address of a line on the page; `scored` is the outcome of the suggestions in
+    later versions; `page` is the panel's own page if another page quotes it.
     """
 
     panel: Panel
@@ -279,7 +279,7 @@ class PanelView(Record, frozen=True):
         return next((one.counter for one in RESOURCES if one.id == limit), "")
 
     def place(self, key: LineKey) -> Link:
-        """Words and address of a line."""
+        """The words for a line, with its address."""
         path, __ = line_at(self.profile, key)
         name = PurePosixPath(path.replace("\\", "/")).name
         own = len({source.path for source in self.profile.sources}) > 1
@@ -295,7 +295,7 @@ class PanelView(Record, frozen=True):
         return statement_at(self.profile, key)
 
     def became(self, way: Way) -> Iterator[tuple[Link, Badge]]:
-        """A bound is not a promise: what was followed and made the step faster was right."""
+        """The outcome of a suggestion in later versions: any gain counts, as it is only a bound."""
         for link, scores in self.scored:
             for score in scores:
                 if score.rule != way.kind or score.title != way.words:
@@ -312,7 +312,7 @@ class PanelView(Record, frozen=True):
 def panel_view(
     panel: Panel | None, profile: Profile, anchor: Anchor, scored: Scored = ()
 ) -> PanelView | None:
-    """The panel of a page; None where nothing that is known limits, and nothing is to try."""
+    """The panel of a page; None without a known limit and without suggestions."""
     counted = profile.engine == "emulator"
     if panel is None or not (panel.limit or (counted and panel.ways)):
         return None

@@ -1,8 +1,8 @@
-"""Rendering groups of pages, on several processors where there are many of them.
+"""Rendering groups of pages, on several processors if there are many groups.
 
-A group is rendered and written where it is planned or in a child process; what comes back
-is the manifest's word on its pages. Children are forked: a plan holds profiles' paths and
-studies, which they inherit rather than read again.
+A group is rendered and written in the planning process or in a child, which returns the manifest's
+entries for its pages. Children are forked: a plan holds profiles' paths and studies, which they
+inherit instead of reading them again.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 
-import workbench.processes.following  # noqa: F401 - what is forked here follows its parent
+import workbench.processes.following  # noqa: F401 - children end with their parent
 from workbench.disk.writing import replace_file
 from workbench.errors import MissingError
 from workbench.language import current, use
 from workbench.views.html.page import KeptPage, Page
 
-#: Below this, starting processes costs more than they bring.
+#: Below this number of pages, starting processes costs more than it saves.
 _MANY_PAGES = 60
-#: Each holds a ladder's profiles; more would be quicker, and not small.
+#: Each holds a ladder's profiles; more processes would be faster, but need more memory.
 _MOST_PROCESSES = 6
-#: Shares of a process, where there are many groups: with fewer, one would work alone at the end.
+#: Shares per process if there are many groups: with fewer, one would work alone at the end.
 _SHARES = 8
-#: Thresholds of Python's search for cycles while pages are rendered.
+#: Thresholds of Python's garbage collector while pages are rendered.
 _COLLECTED = (100_000, 50, 100)
-#: All that there is is searched for cycles as rarely as this many times what a search takes:
-#: ladders know their rungs, and rungs their ladders. Never, a process grew by a megabyte a profile.
+#: A full collection runs after this many times its own duration: ladders and rungs refer to each
+#: other. Without collections, a process grew by a megabyte per profile.
 _REST = 20
 
 _Done = list[tuple[str, KeptPage]]
@@ -43,10 +43,10 @@ _plan: list[list[Page]] = []
 
 
 def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
-    """Render and write groups of pages; one list of (path, manifest's word) per group.
+    """Render and write groups of pages; returns one list of (path, manifest's entry) per group.
 
-    `groups` is emptied on the way, so that what a group was made of can be let go. Raises Whatever
-    rendering raises; groups that are done stay written and told.
+    `groups` is emptied meanwhile, so that a group's inputs can be released. Raises the errors of
+    rendering; finished groups stay written and reported.
     """
     processes = _processes(groups)
     if processes == 1:
@@ -55,13 +55,13 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
                 yield _write(out, groups.pop(0))
                 _sweep()
         return
-    get_ready()  # once, and not in every child
+    get_ready()  # once, not in every child
     context = multiprocessing.get_context("fork")
     _plan[:] = groups
     groups.clear()
     try:
         with ProcessPoolExecutor(processes, context, _begin, (current(),)) as pool:
-            # The largest first, so that no process is left with them at the end.
+            # The largest first, so that no process starts a large one at the end.
             shares = _shares(len(_plan), processes)
             shares.sort(key=lambda share: sum(len(_plan[n]) for n in share), reverse=True)
             waiting = [pool.submit(_write_planned, out, share) for share in shares]
@@ -81,7 +81,7 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
 
 
 def get_ready() -> None:
-    """Load the modules and templates that render pages: that takes longer than most of them."""
+    """Load the modules and templates that render pages: this takes longer than most pages."""
     import workbench.views.html.pages.diff
     import workbench.views.html.pages.ladder
     import workbench.views.html.pages.version  # noqa: F401
@@ -95,7 +95,7 @@ def get_ready() -> None:
 def _seldom_collected() -> Iterator[None]:
     """Collect cycles seldom: few of the many small records of pages are in a cycle.
 
-    A tenth of the processor time; ladders that are done are let go every now and then.
+    This saves a tenth of the processor time; finished ladders are released now and then.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_COLLECTED)
@@ -106,7 +106,7 @@ def _seldom_collected() -> Iterator[None]:
 
 
 def _begin(language: str) -> None:
-    """Speak as the parent does; Ctrl-C is its to answer: it drops what has not begun."""
+    """Use the parent's language. The parent handles Ctrl-C: it drops work that has not begun."""
     use(language)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(*_COLLECTED)
@@ -115,7 +115,7 @@ def _begin(language: str) -> None:
 def _processes(groups: list[list[Page]]) -> int:
     if sum(map(len, groups)) < _MANY_PAGES or len(groups) < 2:
         return 1
-    # Forking is only safe in a process of one thread; a server has several.
+    # Forking is only safe in a process with one thread; a server has several.
     if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
         return 1
     return min(_processors(), len(groups), _MOST_PROCESSES)
@@ -128,7 +128,7 @@ def _processors() -> int:
 
 
 def _shares(groups: int, processes: int) -> list[range]:
-    """Neighbours go to one process: problems of one study have their code in common."""
+    """Neighbours go to one process: problems of one study share their code."""
     step = max(1, groups // (processes * _SHARES))
     return [range(first, min(first + step, groups)) for first in range(0, groups, step)]
 
@@ -160,13 +160,13 @@ def _write(out: Path, group: list[Page]) -> _Done:
 
 
 class _Sweeps:
-    """The time of this process's next search, by its own clock in seconds."""
+    """The time of this process's next full collection, by its own clock in seconds."""
 
     due = 0.0
 
 
 def _sweep() -> None:
-    """Let go of ladders that are done, if it is time."""
+    """Release finished ladders, if it is time."""
     begun = time.perf_counter()
     if begun >= _Sweeps.due:
         gc.collect()

@@ -39,19 +39,19 @@ _BODY_END = re.compile(r"</t(?:body|head)>\s*(?=</?(?:tbody|table)\b)")
 
 @lru_cache(maxsize=1 << 12, typed=True)
 def term(counter: str, title: str, meaning: str, root: str) -> Markup:
-    """A link to what a counter means; pages name the same ones again and again."""
+    """A link to a counter's meaning; cached, as pages name the same ones repeatedly."""
     said = Markup(' title="{}"').format(meaning) if meaning else ""
     return Markup('<a href="{}glossary.html#{}"{}>{}</a>').format(root, counter, said, title)
 
 
 def explained(counter: str, root: str) -> Markup:
-    """A counter's title as a link to what it means, which is said as well."""
+    """A counter's title as a link to its meaning, with the meaning as text."""
     known = catalog()[counter]
     return term(counter, known.title, known.meaning, root)
 
 
 def stall(launch: Launch) -> Share | None:
-    """The largest stall; None where the report says nothing of stalls."""
+    """The largest stall; None if the report has no stalls."""
     return breakdown(launch).top
 
 
@@ -65,24 +65,24 @@ _END = re.compile(r"[.;:](?:\s|$)")
 
 
 def clause(text: str) -> str:
-    """The first clause of what an author says; the version's page has all of it."""
+    """The first clause of an author's text; the version's page has all of it."""
     return _END.split(text, maxsplit=1)[0].rstrip(".")
 
 
 def apart(speedup: Estimate) -> str:
-    """The class of a ratio of two times: none where a bound is 1, or is written so."""
+    """The class of a ratio of two times: "" if a bound is 1, or is written as 1."""
     if units.digits3(1.0) in map(units.digits3, (speedup.low, 1 / speedup.high)):
         return ""
     return "good" if speedup.low > 1 else "bad" if speedup.high < 1 else ""
 
 
 def bounds(speedup: Estimate) -> str:
-    """The bounds of a ratio of two times; of a slow-down, how many times as long it takes."""
+    """The bounds of a ratio of two times; for a slow-down, as factors of the time."""
     return units.interval(speedup.low, speedup.value, speedup.high)
 
 
 def step_ratio(speedup: Estimate) -> str:
-    """``1.38×`` where it is faster, ``1.22× slower`` where it is not."""
+    """``1.38×`` if it is faster, else ``1.22× slower``."""
     return units.factor(speedup.value) if speedup.value >= 1 else units.faster(speedup.value)
 
 
@@ -104,7 +104,7 @@ def floor(counter: Counter) -> str:
 
 
 def relative(delta: Delta) -> str:
-    """A change as a reader says it: points for percentages, else the ratio."""
+    """A change for readers: points for percentages, else the ratio."""
     if delta.old is None or delta.new is None:
         return units.quantity(None)
     if delta.unit == "%":
@@ -115,7 +115,7 @@ def relative(delta: Delta) -> str:
 
 
 def amount(delta: Delta) -> str:
-    """A change in its counter's unit, and what that is of the old value where it says more."""
+    """A change in its counter's unit, and relative to the old value if that is informative."""
     said = relative(delta)
     if delta.unit != "%" and delta.old and delta.delta is not None:
         return f"{units.signed(delta.delta, delta.unit)} · {said}"
@@ -123,11 +123,11 @@ def amount(delta: Delta) -> str:
 
 
 def noise(delta: Delta) -> str:
-    """The change that would still count as none: ``±2.00%``, ``exact``."""
+    """The largest change that still counts as none: ``±2.00%``, ``exact``."""
     if delta.old is None or delta.new is None:
         return units.quantity(None)
     scale = max(abs(float(delta.old)), abs(float(delta.new)))
-    # `compare` has a floor of a billionth for rounding errors: that is "exact" to a reader.
+    # `compare` has a floor of a billionth for rounding errors: readers see "exact".
     if delta.noise <= 2e-9 * scale or not delta.noise:
         return _("exact")
     return f"±{units.quantity(delta.noise, delta.unit)}"
@@ -166,7 +166,7 @@ _TONES = {
     **dict.fromkeys(("worse", "refuted", "not kept", "error"), "bad"),
     **dict.fromkeys(("inconclusive", "partly", "warning"), "warn"),
 }
-#: All formatting of templates: analysis' records go in, and what `workbench.units` says comes out.
+#: All formatting for templates: from records of the analysis to texts of `workbench.units`.
 _FILTERS = {
     **{each.__name__: each for each in (units.count, units.factor, units.faster, units.listed)},
     **{each.__name__: each for each in (units.points, units.plural, units.quantity, units.signed)},
@@ -185,13 +185,13 @@ _FILTERS = {
     "shell": shlex.join,
     "side": tone_of,
     "symbol": units.symbol,
-    "tone": lambda verdict: _TONES.get(verdict, ""),  # a class, whoever's verdict it is
+    "tone": lambda verdict: _TONES.get(verdict, ""),  # a class, for any kind of verdict
     "unit": units.beside,
 }
 
 
 def titles(*names: str) -> tuple[str, ...]:
-    """Headings of a table in the reader's language, each with the mark that `sheet` reads."""
+    """Headings of a table in the reader's language, each with its mark for `sheet`."""
     return tuple(f"#{_(name[1:])}" if name.startswith("#") else _(name) for name in names)
 
 
@@ -204,8 +204,8 @@ def tongue() -> str:
 def environment() -> jinja2.Environment:
     """The template environment, made once per process.
 
-    `StrictUndefined`: a name that a view model does not have is an error in a
-    test, not a hole in a page. ``tojson`` (Jinja's own) escapes ``<``, ``>``,
+    `StrictUndefined`: a name that a view model lacks is an error in a test, not a gap in a page.
+    ``tojson`` (Jinja's own) escapes ``<``, ``>``,
     ``&`` and ``'``, so JSON inside a script element cannot end it.
     """
     env = jinja2.Environment(
@@ -220,7 +220,7 @@ def environment() -> jinja2.Environment:
         extensions=["jinja2.ext.i18n"],
     )
     env.globals |= {"_": _, "gettext": _, "ngettext": ngettext, "titles": titles, "tongue": tongue}
-    # Letters as they are: escaped, Chinese would take twice the bytes.
+    # Letters stay unescaped: escaped, Chinese would take twice the bytes.
     plain = {"separators": (",", ":"), "sort_keys": False, "ensure_ascii": False}
     env.policies["json.dumps_kwargs"] = plain
     env.filters |= _FILTERS
@@ -232,9 +232,8 @@ def environment() -> jinja2.Environment:
 def render(template: str, path: str, **context: object) -> str:
     """Render one page.
 
-    `path` is where the page will lie, relative to the site, with forward slashes: links to the
-    site's root are made relative to it. No character of `context` hides or reorders others on the
-    page.
+    `path` is the page's path in the site, with forward slashes: links to the site's root are made
+    relative to it. No character of `context` hides or reorders others on the page.
     """
     card = file_beside(path, ".card.svg")
     html = environment().get_template(template).render(root=to_root(path), card=card, **context)
@@ -242,24 +241,24 @@ def render(template: str, path: str, **context: object) -> str:
 
 
 def card(path: str, view: View) -> dict[str, bytes]:
-    """The picture to share of a step or ladder, 1200 × 630, and its name beside the page."""
+    """A step's or ladder's picture for sharing, 1200 × 630, by its file name beside the page."""
     return {file_beside(path, ".card.svg"): render("card.svg", path, view=view).encode()}
 
 
 def without_ends(html: str) -> str:
-    """A page without the end tags that HTML lets out in tables, which are most of its bytes.
+    """A page without the optional end tags in tables, which are most of its bytes.
 
-    The blank after a cell stays, for cells that stand in a line on a phone; what comes after
-    several rows goes, for it would become another line of the code that these may end with.
+    The blank after a cell stays, for cells that share a line on a phone. Blanks after several rows
+    are removed, as they would add a line to code at the end of these rows.
     """
     return _BODY_END.sub("", _ROW_END.sub("", html))
 
 
 def said_once(html: str) -> str:
-    """A page that says each counter's meaning at its first mention alone.
+    """A page with each counter's meaning only at its first mention.
 
-    The page's script shows it at the others too. A page of four launches names every
-    counter four times, and would be a third longer.
+    The page's script shows it at the others too. A page with four launches names every counter four
+    times, and would be a third longer.
     """
     said: set[tuple[str, str]] = set()
 

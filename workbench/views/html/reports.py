@@ -1,7 +1,7 @@
-"""Pages of report files: one of a file, one of a launch; of two files their comparison.
+"""Pages of report files: one per file, one per launch; the comparison of two files.
 
-That is the page that a step of a ladder has. `write_each` and `write_owned` write the pages of
-whatever was captured elsewhere.
+A comparison has the form of a ladder's step. `write_each` and `write_owned` write the pages of
+reports and captures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from workbench.views.html.site import Site
 
 # --- report files -----------------------------------------------------------------------
 
-#: Kernels that a heading names; the page's table has all of them.
+#: The most kernels that a heading names; the page's table has all of them.
 _NAMED = 3
 
 
@@ -68,7 +68,7 @@ class PagedLaunches:
 
 
 class _Report(PagedLaunches):
-    """A report file: its bytes are read at once, its launches when a page needs them."""
+    """A report file: its bytes are read at the start, its launches when a page needs them."""
 
     def __init__(self, file: ReportFile) -> None:
         try:
@@ -78,7 +78,7 @@ class _Report(PagedLaunches):
             raise UsageError(said, "Check the path.") from error
         self.file = file
         self.name = file.title + (f"::{file.kernel}" if file.kernel else "")
-        # Two files of the same name from two folders are two reports; the path stays private.
+        # Two files with the same name in two folders are two reports; the path stays private.
         self.id = digest(str(file.path.resolve()))[:8]
         self.folder = f"files/{page_part(self.name)}-{self.id}"
         self.home, self.owner = f"{self.folder}/index.html", f"{REPORTS}:{self.folder}"
@@ -92,7 +92,7 @@ class _Report(PagedLaunches):
 
     @property
     def label(self) -> str:
-        """A short name for headings and axes: without the folder and the suffix."""
+        """A short name for headings and axes, without the folder and the suffix."""
         name = stem(self.file.title)
         return f"{name}::{self.file.kernel}" if self.file.kernel else name
 
@@ -111,10 +111,10 @@ class _Report(PagedLaunches):
 def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> PageCount:
     """Bring the pages of report files up to date; two are compared, the first is the old one.
 
-    `stamp` is the key of the program that writes.
+    `stamp` is the key of the rendering code.
 
     Raises:
-        UsageError: a file cannot be read, or holds no kernel of the name that is meant.
+        UsageError: a file cannot be read, or holds no kernel of the given name.
         DataError: a report is damaged.
     """
     reports = [_Report(file) for file in files]
@@ -130,9 +130,9 @@ def write_reports(site: Site, files: tuple[ReportFile, ...], stamp: str) -> Page
 
 
 def write_owned(site: Site, owner: str, key: str, pages: Callable[[], Iterator[Page]]) -> PageCount:
-    """Write the pages of one owner, or count them where nothing has changed.
+    """Write the pages of one owner, or count them if nothing has changed.
 
-    They have one key: which launches have a page is only known once the capture is read.
+    They share one key: the launches that have a page are only known once the capture is read.
     """
     unchanged = site.fresh(owner, key)
     if unchanged:
@@ -141,7 +141,7 @@ def write_owned(site: Site, owner: str, key: str, pages: Callable[[], Iterator[P
 
 
 def write_each(site: Site, every: Sequence[PagedLaunches], stamp: str) -> PageCount:
-    """The pages of report files or captures, of each by itself."""
+    """Write the pages of report files or captures, each by itself."""
     done = PageCount()
     for one in every:
         key = digest(stamp, one.content)
@@ -159,12 +159,12 @@ def _pages(one: PagedLaunches, key: str) -> Iterator[Page]:
 def _launch(one: PagedLaunches, place: int, path: str) -> Rendered:
     from workbench.views.html.pages.version import launch_page_view, render_version
 
-    assert one.detail is not None  # a launch of it is shown
+    assert one.detail is not None  # one of its launches is shown
     return render_version(path, launch_page_view(one.detail, place, one.name, one.home))
 
 
 def kernels_of(old: Profile, new: Profile) -> str:
-    """The kernels of two reports, those first that take most of the time of both."""
+    """The kernels of two reports, those with most of the time of both first."""
     taken: dict[str, float] = {}
     for launch in (*old.launches, *new.launches):
         taken.setdefault(launch.kernel, 0.0)

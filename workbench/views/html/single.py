@@ -1,9 +1,9 @@
 """One page of the report as one file: to mail, to attach, to keep.
 
-The page's own stylesheet and scripts are put into it, charts' script included where it
-has charts. Links to other pages of the site lose their target, because there is nothing
-behind them; links within the page and to documentation stay. A policy in the page's head
-forbids it to load anything, so that opening it asks nothing of anybody.
+The page's own stylesheet and scripts are put into it, with the charts' script if it has charts.
+Links to other pages of the site lose their target, because those pages are missing; links within
+the page and to documentation stay. A policy in the page's head forbids it to load anything, so that
+opening it sends no requests.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NOTE = N_(
 #: Links without a target look like text; the note that says so is unobtrusive.
 _STYLE = "a:not([href]) { color: inherit; text-decoration: none; cursor: default; }"
 
-#: Bytes in which a page of ours has said that it is one.
+#: The number of first bytes that identify a page of a report.
 _HEAD = 2048
 
-#: Matches the end of a script element, or the start of a state in which its end is not seen
-#: (HTML, section 4.12.1.3, restrictions for contents of script elements).
+#: Matches the end of a script element, or the start of a state in which its end is ignored (HTML,
+#: section 4.12.1.3, restrictions for contents of script elements).
 _ENDS_SCRIPT = re.compile(r"<!--|</?script", re.IGNORECASE)
 _ENDS_STYLE = re.compile(r"</(?=style)", re.IGNORECASE)
 _LOADS = re.compile(r"@import|url\(\s*['\"]?(?!data:|#)", re.IGNORECASE)
 
 
 def pack(page: Path, root: Path) -> str:
-    """The page of the site `root` as HTML that opens with no network and no other file.
+    """The page of the site `root` as HTML that opens without a network or other files.
 
     Raises UsageError: the page cannot be read, or it needs a file that is not in the site.
     """
@@ -71,15 +71,15 @@ def is_page_of_ours(path: Path) -> bool:
 
 
 class _Packer(HTMLParser):
-    """Copies a page token by token; changes what refers to another file."""
+    """Copies a page token by token; changes references to other files."""
 
     def __init__(self, page: Path, root: Path) -> None:
         super().__init__(convert_charrefs=False)
         self._page, self._root = page, root
         self._out: list[str] = []
-        self._early: list[str] = []  # scripts marked `async`: others wait for what they bring
+        self._early: list[str] = []  # scripts marked `async`: others wait for them
         self._late: list[str] = []
-        self._skipping = False  # inside a script element that was taken out
+        self._skipping = False  # inside a script element that was removed
 
     def text(self) -> str:
         """The copied text."""
@@ -102,7 +102,7 @@ class _Packer(HTMLParser):
         elif "src" in values and not values["src"].startswith("data:"):
             self._out.append(_tag(tag, _with(attrs, "src", self._embedded(values["src"]))))
         elif tag == "link" and not values.get("href", "data:").startswith("data:"):
-            pass  # an icon or a hint to load something: the page is whole without it
+            pass  # an icon or a preload hint: the page is complete without it
         elif "http-equiv" in values:
             pass  # the policy of a page with files beside it; this page has a stricter one
         else:
@@ -127,7 +127,7 @@ class _Packer(HTMLParser):
         self._out.append(f"</{tag}>")
 
     def _scripts(self) -> None:
-        # Behind the content, where deferred scripts would run; inline ones cannot be deferred.
+        # After the content, where deferred scripts would run; inline ones cannot be deferred.
         self._out += self._early + self._late
         self._early, self._late = [], []
 
@@ -186,7 +186,7 @@ def _with(
 
 
 def _tag(tag: str, attrs: list[tuple[str, str | None]]) -> str:
-    """A start tag from values that the parser has unescaped, which are escaped again."""
+    """A start tag from the parser's unescaped values, which are escaped again."""
     words = [
         f" {name}" if value is None else f' {name}="{html.escape(value, quote=True)}"'
         for name, value in attrs
@@ -207,9 +207,9 @@ def _style(css: str) -> str:
 def _script(code: str, name: str = "") -> str:
     """A script element that its own code cannot end.
 
-    Code that holds a sequence with a meaning in HTML is not rewritten, because that is
-    only right within string and regular expression literals; it becomes a ``data:``
-    address, in which no sequence means anything.
+    Code that holds a sequence with a meaning in HTML is not rewritten, because that is only right
+    within string and regular expression literals; it becomes a ``data:`` address, in which such
+    sequences have no meaning.
     """
     label = f' id="{html.escape(name, quote=True)}"' if name else ""
     if _ENDS_SCRIPT.search(code):

@@ -1,12 +1,12 @@
-"""A folder of generated pages: what is in it, what is out of date, what is ours.
+"""A folder of generated pages: its contents, outdated pages, and files of others.
 
-Every page has a content key over all that it is made of. The keys of the pages on
-disk are kept in a manifest, so an unchanged page is not rendered again, and a page
-whose input is gone is removed. A study has a key over all that its pages may be made of, so
-nothing of an unchanged study is opened. A folder that holds other people's files is refused.
+Every page has a content key over all of its inputs. The keys of the pages on disk are kept in a
+manifest, so an unchanged page is not rendered again, and a page whose input is gone is removed. A
+study has a key over all possible inputs of its pages, so an unchanged study's files are not opened.
+A folder that holds other people's files is refused.
 
-The manifest is read under the lock, and names a page before the page is written: a run that
-is killed leaves no page that the next one does not know, and that one goes on where it ended.
+The manifest is read under the lock, and names a page before the page is written: after a killed
+run, the next one knows all pages and continues.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _FORMAT = "workbench-report"
 #: Files that version control keeps in an otherwise empty folder, and our own lock.
 _HARMLESS = {".gitignore", ".gitkeep", ".lock"}
 _LOCK_TIMEOUT_S = 10.0
-#: A manifest of ten thousand pages has a sixth of it.
+#: The largest manifest; one of ten thousand pages has a sixth of this size.
 _LIMIT = ByteLimit("a report's manifest", 64 * MIB)
-#: Stands for the digest of a file that is not shown.
+#: Replaces the digest of a file that is not shown.
 _LEFT_OUT = "left out"
 #: Seconds between writes of the manifest while pages are written.
 _SAVE_EVERY_S = 0.5
 
-#: A file's `stat` (modified, in ns; size) and the digest of its content then.
+#: A file's `stat` (modified, in ns; size) and the digest of its content at that time.
 FileStamp = tuple[int, int, str]
 
 
 class KeptStudy(Record, frozen=True):
-    """The key of a study whose pages are all written, and the places that its includes are at."""
+    """The key of a study whose pages are all written, and the paths of its includes."""
 
     key: str = ""
     places: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class _Manifest(Record, frozen=True):
     assets: dict[str, str] = msgspec.field(default_factory=dict)
     files: dict[str, FileStamp] = msgspec.field(default_factory=dict)
     studies: dict[str, KeptStudy] = msgspec.field(default_factory=dict)
-    ended: bool = True  # False: of a run that was killed
+    ended: bool = True  # False: the run was killed
 
 
 class Writing(NamedTuple):
@@ -71,8 +71,8 @@ class Writing(NamedTuple):
 
     Attributes:
         force: No page counts as up to date.
-        first: Pages that are written before the others, by their paths below the folder.
-        tell: Hears how many pages are written, and of how many.
+        first: Pages to write before the others, by their paths below the folder.
+        tell: Called with the number of written pages and of all pages.
     """
 
     force: bool = False
@@ -87,8 +87,8 @@ CHANGED = Writing()
 class Site:
     """The generated site in one folder; use as a context manager.
 
-    Entering takes the folder (refusing one that is not ours) and its lock; leaving
-    writes the manifest, also after an error, so that finished pages count as done.
+    Entering takes the folder (refusing a foreign one) and its lock; leaving writes the manifest,
+    also after an error, so that finished pages count as done.
 
     Raises:
         UsageError: the folder is not empty and not a report.
@@ -133,7 +133,7 @@ class Site:
             self._save(ended=True)
 
     def _save(self, *, ended: bool) -> None:
-        # Files that this run did not ask for are other studies', or they are gone.
+        # Files that this run did not request belong to other studies, or are gone.
         others = {
             name: stamp
             for name, stamp in self._files.items()
@@ -148,7 +148,7 @@ class Site:
             studies=dict(self._studies),
             ended=ended,
         )
-        # Not an early return for speed alone: a run that changes nothing must not touch the disk.
+        # Not only for speed: a run that changes nothing must not write to the disk.
         if manifest != self._manifest:
             data = msgspec.json.encode(manifest)
             if ended:
@@ -163,8 +163,8 @@ class Site:
         if self._owned is None:
             self._owned = {}
             for path, kept in self._pages.items():
-                # By its owner and the owner's kind: requested once a ladder, it must not
-                # cost a walk over all pages each time.
+                # By owner and by the owner's kind: it is requested once per ladder, and must not
+                # search all pages each time.
                 for name in dict.fromkeys((kept.owner, kept.owner.partition(":")[0])):
                     self._owned.setdefault(name, {})[path] = kept
         return self._owned.get(owner, {})
@@ -175,7 +175,7 @@ class Site:
         return [Path(os.path.abspath(self.out / name)) for name in names]  # noqa: PTH100 - no links
 
     def leave_out(self, paths: Iterable[Path]) -> None:
-        """Remember files that no page shows, so that the next run need not find out again."""
+        """Remember files that no page shows, so that the next run need not check them again."""
         for path in paths:
             self._seen_files[self._name(path)] = (0, 0, _LEFT_OUT)
 
@@ -195,7 +195,7 @@ class Site:
         return f"{folder}/{path.name}"
 
     def content(self, path: Path) -> str:
-        """Digest of a file's content; one that `stat` finds unchanged is not read again."""
+        """The digest of a file's content; a file with an unchanged `stat` is not read again."""
         name = self._name(path)
         try:
             status = path.stat()
@@ -212,9 +212,9 @@ class Site:
     def write(self, pages: Iterable[Page], *, owners: Iterable[str]) -> PageCount:
         """Bring pages up to date; remove those of `owners` that are not among them.
 
-        Pages are rendered and written group by group, and what a group was made of is let go, so
-        memory does not grow with their number. Many groups share the processors. Raises
-        MissingError: no space or no permission; earlier pages stay whole.
+        Pages are rendered and written group by group, and a group's inputs are released, so memory
+        does not grow with their number. Many groups share the processors. Raises MissingError: no
+        space or no permission; earlier pages stay intact.
         """
         owned = set(owners)
         seen: set[str] = set()
@@ -252,7 +252,7 @@ class Site:
         return PageCount(written=written, unchanged=unchanged, removed=len(gone))
 
     def _intend(self, pages: Iterable[Page]) -> None:
-        """Note what is going to be written, by a key that no page has."""
+        """Note the pages that will be written, with a key that no page has."""
         before = dict(self._pages)
         for page in pages:
             kept = before.get(page.path) or KeptPage(key="", owner=page.owner)
@@ -272,12 +272,12 @@ class Site:
         return kept if kept.key == page.key else None
 
     def _whole(self, path: str) -> bool:
-        """True if a page, and the files beside it, are on the disk as they were written."""
+        """True if a page and the files beside it are complete on the disk."""
         kept = self._pages[path]
         folder = path.rpartition("/")[0]
         sizes = {path: kept.size, **{f"{folder}/{n}": size for n, size in kept.beside.items()}}
         try:
-            # By strings: making thousands of paths costs more than asking for the sizes.
+            # As strings: making thousands of paths costs more than reading the sizes.
             return all(
                 os.stat(f"{self.out}/{name}").st_size == size  # noqa: PTH116
                 for name, size in sizes.items()
@@ -291,13 +291,13 @@ class Site:
             remove_file(self.out, name)
 
     def fresh(self, owner: str, key: str) -> int:
-        """The number of pages of `owner`, if all of them are there with this key; else 0."""
+        """The number of pages of `owner`, if all of them exist with this key; else 0."""
         own = self.pages(owner)
         same = all(kept.key == key for kept in own.values())
         return len(own) if same and self.whole(owner) else 0
 
     def whole(self, owner: str) -> bool:
-        """True if every page of `owner` is there as a complete run wrote it."""
+        """True if every page of `owner` exists and a complete run wrote it."""
         own = self.pages(owner).items()
         return not self._how.force and all(kept.key and self._whole(path) for path, kept in own)
 
@@ -325,7 +325,7 @@ class Site:
 
 
 def _beside(path: str, kept: KeptPage) -> list[str]:
-    """The files that belong to a page alone, by their names below the site."""
+    """The files that belong only to one page, by their paths in the site."""
     folder, slash, _ = path.rpartition("/")
     return [f"{folder}{slash}{name}" for name in kept.beside]
 
@@ -339,7 +339,7 @@ def _read_manifest(out: Path) -> _Manifest:
     except FileNotFoundError:
         manifest = _Manifest()
     except (OSError, msgspec.MsgspecError):
-        # A cut or foreign manifest is not a reason to fail: ours is rewritten as a whole.
+        # A truncated or foreign manifest is not an error: a complete new one replaces it.
         ours = (out / "assets" / "workbench.css").is_file() and (out / "index.html").is_file()
         if not ours and not _is_empty(out, {MANIFEST}):
             raise _foreign(out) from None
@@ -351,7 +351,7 @@ def _read_manifest(out: Path) -> _Manifest:
 
 
 def _check_names(out: Path, manifest: _Manifest) -> None:
-    """Refuse a manifest by which something outside of the site would be written or removed."""
+    """Refuse a manifest with paths outside the site, which would be written or removed."""
     names = [name for path, kept in manifest.pages.items() for name in (path, *_beside(path, kept))]
     try:
         for name in (*names, *(f"assets/{name}" for name in manifest.assets)):
@@ -377,7 +377,7 @@ def _foreign(out: Path) -> UsageError:
     )
 
 
-# --- what all pages share -------------------------------------------------------------
+# --- shared files ---------------------------------------------------------------------
 
 _OWN = Path(__file__).parent / "assets"
 _ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
@@ -385,10 +385,10 @@ _ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
 
 @lru_cache(maxsize=1)
 def code_stamp() -> str:
-    """Key of this very code with its templates: a page made by other code is out of date.
+    """The key of the rendering code and its templates: a page made by other code is out of date.
 
-    From sizes and modification times; reading every module would cost more than the
-    rest of a run that changes nothing.
+    It covers sizes and modification times; reading every module would cost more than the rest of a
+    run that changes nothing.
     """
     root = Path(str(files("workbench")))
     parts: list[str | bytes] = [__version__]
@@ -399,13 +399,13 @@ def code_stamp() -> str:
     return digest(*parts)
 
 
-#: The way from a site to the same one in another language.
+#: The relative path from a site to its version in another language.
 _twin: ContextVar[str] = ContextVar("twin", default="")
 
 
 @contextmanager
 def beside_twin(way: str) -> Iterator[None]:
-    """For sites that have the same one in another language: `way` leads there, as ``zh/``."""
+    """Set the relative path to the same site in another language, such as ``zh/``."""
     token = _twin.set(way)
     try:
         yield
@@ -414,11 +414,11 @@ def beside_twin(way: str) -> Iterator[None]:
 
 
 def copy_assets(site: Site) -> None:
-    """Put stylesheet and scripts into the site."""
+    """Copy the stylesheet and scripts into the site."""
     twin = _twin.get()
     for name in _ASSETS:
         status = (_OWN / name).stat()
-        # Told apart by size and time: a run that changes nothing reads no megabyte.
+        # Compared by size and time, so that a run that changes nothing does not read them.
         key, read = f"{status.st_size} {status.st_mtime_ns}", (_OWN / name).read_bytes
         if name == _ASSETS[1] and (twin or current() != "en"):
             key, read = f"{key} {code_stamp()} {current()} {twin}", partial(_speaking, twin)
@@ -426,7 +426,7 @@ def copy_assets(site: Site) -> None:
     site.forget_assets(_ASSETS)
 
 
-#: A text of a script that people read.
+#: Matches a text for people in a script.
 _SAID = re.compile(r'\b_\("((?:[^"\\]|\\.)*)"')
 
 
@@ -437,7 +437,7 @@ def script_texts() -> list[str]:
 
 
 def _speaking(twin: str) -> bytes:
-    """The first script, and before it what all of them say in the language that is spoken."""
+    """The first script, preceded by the texts of all scripts in the current language."""
     words = {said: str(_(said)) for said in script_texts() if _(said) != said}
     data = msgspec.json.encode({"twin": twin, "words": words})
     return b"window.workbenchLanguage=" + data + b";\n" + (_OWN / _ASSETS[1]).read_bytes()

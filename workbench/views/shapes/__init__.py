@@ -1,7 +1,7 @@
 """The shape of every JSON document, as records: what ``--format json`` prints, key by key.
 
-The texts and sheets build their documents of these records, and `workbench.views.shapes.schema`
-makes a JSON schema of them, so that neither can say what the other does not. The order of the
+The texts and sheets build their documents from these records, and `workbench.views.shapes.schema`
+makes a JSON schema from them, so that both always agree. The order of the
 fields is the order of the keys. A key is never renamed or removed; new ones come last.
 """
 
@@ -17,13 +17,13 @@ Json = dict[str, Any]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """A JSON object: every field is a key of it, also where the value is null.
+    """A JSON object: every field is a key, even if its value is null.
 
-    What says all of a record is a class of both, the document first: its keys are the record's.
+    A document with all fields of a record inherits from both, the document first.
     """
 
     def plain(self) -> Json:
-        """As dictionaries and lists, keys in their documented order."""
+        """The document as dictionaries and lists, with keys in their documented order."""
         built: Json = msgspec.to_builtins(self)
         return built
 
@@ -32,10 +32,10 @@ _Shape = TypeVar("_Shape", bound=Document)
 
 
 def shaped(record: object, shape: type[_Shape], **other: object) -> _Shape:
-    """The fields of `shape` as `record` has them as attributes, those of its parts included.
+    """A `shape` filled from the attributes of `record`, including those of its parts.
 
-    `other` are fields that are not as the record has them; UNSET ones are left out. Raises
-    msgspec.ValidationError: the record lacks one, or has it of another type.
+    `other` are fields that differ from the record; UNSET ones are left out. Raises
+    msgspec.ValidationError: the record lacks one, or has one of another type.
     """
     if not other:
         return msgspec.convert(record, shape, from_attributes=True)
@@ -57,7 +57,7 @@ def compact(document: Any) -> str:
     """JSON in one line, with escapes for invisible characters."""
     try:
         data = msgspec.json.encode(document)
-    except UnicodeEncodeError:  # half a character: of a file's name that is not UTF-8
+    except UnicodeEncodeError:  # a lone surrogate from a file's name that is not UTF-8
         data = msgspec.json.encode(whole(document))
     return escaped(data.decode())
 

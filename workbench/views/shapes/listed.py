@@ -1,4 +1,4 @@
-"""``list`` and ``doctor``: what there is, and what can be done here."""
+"""``list`` and ``doctor``: the records, and this machine's abilities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.views.shapes import Document
 
 
 class ListedProfile(Document, frozen=True):
-    """A recorded profile: seconds under the profiler, or what the emulator counted instead."""
+    """A recorded profile: seconds under the profiler, or the emulator's counts instead."""
 
     problem: str
     engine: str
@@ -22,7 +22,7 @@ class ListedProfile(Document, frozen=True):
 
 
 class ListedTime(Document, frozen=True):
-    """A recorded time, in seconds, with its 95% interval, and why it cannot be, if so."""
+    """A recorded time, in seconds, with its 95% interval, and why it is impossible, if so."""
 
     problem: str
     device: str
@@ -53,14 +53,14 @@ class ListedStudy(Document, frozen=True):
 
 
 class ListDocument(Document, frozen=True):
-    """Studies, versions, and what is recorded of them; the default study first."""
+    """Studies, versions, and their records; the default study first."""
 
     default_study: str
     studies: list[ListedStudy]
 
 
 class EquipmentFacts(Document, frozen=True):
-    """One thing that is here, or is not, and how to get it."""
+    """One piece of equipment, present or missing, and how to get it."""
 
     what: str
     state: Literal["ok", "limited", "missing"]
@@ -70,7 +70,7 @@ class EquipmentFacts(Document, frozen=True):
 
 
 class LogLine(Document, frozen=True):
-    """A line of a log of ncu's, and what it means; empty where that is not known."""
+    """A line of an ncu log, and its meaning; empty if unknown."""
 
     line: str
     means: str

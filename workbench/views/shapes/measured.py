@@ -1,4 +1,4 @@
-"""``verify``, ``time`` and ``list jobs``: what was run, and what came of it."""
+"""``verify``, ``time`` and ``list jobs``: the runs and their results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class NoticeFacts(Document, Notice, frozen=True):
 
 
 class VerifiedProblem(Document, frozen=True):
-    """One version on one problem; `error` is null where it could not be computed.
+    """One version on one problem; `error` is null if it could not be computed.
 
-    `judged` is false where nothing could run it: it is neither right nor wrong. `against` is the
-    version whose results are the right answer; empty where study.py computes that. `problem` is
-    empty of a version whose file cannot be used. `fixed`: another seed gave the same inputs, so
-    that a result that is kept from the first run would not show.
+    `judged` is false if it could not run: it is neither right nor wrong. `against` is the version
+    whose results are the right answer; empty if study.py computes it. `problem` is empty for a
+    version whose file cannot be used. `fixed`: another seed gave the same inputs, so a result kept
+    from the first run would not be noticed.
     """
 
     version: str
@@ -39,7 +39,7 @@ class VerifiedProblem(Document, frozen=True):
 
 
 class FindingPlace(Document, Place, frozen=True):
-    """A line that a finding names; 0 where the build has no line information."""
+    """A line that a finding names; 0 if the build has no line information."""
 
 
 class SanitizerFinding(Document, frozen=True):
@@ -72,8 +72,8 @@ class MedianFacts(Document, Estimate, frozen=True):
 class ClockState(Document, frozen=True):
     """Clocks (hertz), power (watts) and temperature (°C) while timing: lowest, highest.
 
-    `waited` are seconds of load before the first time was taken, null where nobody could ask;
-    `settled` is false where the clocks had not come to rest by then.
+    `waited` are seconds of load before the first measurement, null if the clocks could not be read;
+    `settled` is false if the clocks were not steady by then.
     """
 
     sm_clock: list[float]

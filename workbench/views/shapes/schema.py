@@ -1,4 +1,4 @@
-"""The JSON schema of every command's document, made of the records that the documents are."""
+"""The JSON schema of every command's document, made from the documents' records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workbench.views.shapes.step import StepDocument
 
 
 class Documents(Protocol):
-    """The module of a feature with its documents, also those of commands of the core."""
+    """The module of a feature with its documents, including those for commands of the core."""
 
     SHAPES: Mapping[str, tuple[type[Document], ...]]
 
 
-#: Command -> what ``--format json`` prints: one of these. ``error``: what ``--json-errors`` does.
+#: Command -> the possible documents of ``--format json``. ``error``: that of ``--json-errors``.
 SHAPES: dict[str, tuple[type[Document], ...]] = {
     "list": (ListDocument,),
     "show": (ShowDocument, MemoryDocument),
@@ -52,7 +52,7 @@ def schema_of(command: str) -> Json:
 
 
 def schemas() -> Json:
-    """All of them as one document: ``#/$defs/show`` is the schema of ``show``."""
+    """All schemas as one document: ``#/$defs/show`` is the schema of ``show``."""
     every = tuple(dict.fromkeys(shape for shapes in SHAPES.values() for shape in shapes))
     refs, parts = _components(every)
     at = dict(zip(every, refs, strict=True))
@@ -69,7 +69,7 @@ def schemas() -> Json:
 
 def _components(shapes: tuple[type[Document], ...]) -> tuple[list[Json], Json]:
     refs, parts = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
-    for part in parts.values():  # a key that a record may leave out is there in a document
+    for part in parts.values():  # a key that is optional in a record is present in a document
         named = part.get("properties", {})
         always = {name for name, one in named.items() if one.pop("default", ...) is not ...}
         part["required"] = [name for name in named if name in {*part["required"], *always}]

@@ -1,4 +1,4 @@
-"""``show``: one profile, with what limits it; and its memory chart."""
+"""``show``: one profile with its limit, and its memory chart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.views.shapes import Document
 
 
 class ReadingValue(Document, frozen=True):
-    """A counter's value; `ncu` is the metric or formula that it came from."""
+    """A counter's value; `ncu` is the metric or formula that gave it."""
 
     value: Number
     unit: str
@@ -48,7 +48,7 @@ class RuleFinding(Document, Rule, frozen=True):
 
 
 class SecondOpinion(Document, Opinion, frozen=True):
-    """A counter that misleads, what is exact (null: not known), and why the two differ."""
+    """A counter that misleads, the exact value (null: unknown), and why the two differ."""
 
 
 class ShownLaunch(Document, frozen=True):
@@ -73,7 +73,7 @@ class BuiltKernel(Document, KernelResources, frozen=True):
 
 
 class BuildFacts(Document, frozen=True):
-    """The build: compiler, flags and kernels; an empty object if it is not known."""
+    """The build: compiler, flags and kernels; an empty object if unknown."""
 
     compiler: str | UnsetType = UNSET
     arch: str | UnsetType = UNSET
@@ -99,7 +99,7 @@ class TimeFacts(Document, frozen=True):
 
 
 class LoadShare(Document, frozen=True):
-    """Another resource that is as good as full, in % of its peak."""
+    """Another resource that is almost full, in % of its peak."""
 
     id: str
     share: float
@@ -115,7 +115,7 @@ class LimitFacts(Document, frozen=True):
 
 
 class HottestLine(SourcePlace, frozen=True):
-    """The line with most of the time (`share`, in %), and what its warps wait for."""
+    """The line with most of the time (`share`, in %), and the reason why its warps wait."""
 
     share: float
     stall: str | None
@@ -147,10 +147,10 @@ class StallShare(LoadShare, frozen=True):
 
 
 class HotSource(SourcePlace, frozen=True):
-    """A line with its part (in %) of the time, or of the instructions where nothing was sampled.
+    """A line with its part (in %) of the time, or of the instructions if nothing was sampled.
 
-    `sectors` are those of global memory, all and what coalesced accesses would not need; null
-    where they were not counted.
+    `sectors` are those of global memory: all, and those that coalesced accesses would avoid; null
+    if they were not counted.
     """
 
     share: float
@@ -160,7 +160,7 @@ class HotSource(SourcePlace, frozen=True):
 
 
 class HotLines(Document, frozen=True):
-    """The lines that most of the longest launch is spent on, the first of them first."""
+    """The lines with most of the longest launch, in order of their share."""
 
     by: Literal["samples", "instructions"]
     lines: list[HotSource]
@@ -200,7 +200,7 @@ class MemoryLevel(Document, frozen=True):
 
 
 class FlowLine(Document, frozen=True):
-    """A line that asked for a flow."""
+    """A line that caused a flow."""
 
     file: str
     line: int

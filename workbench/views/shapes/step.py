@@ -1,4 +1,4 @@
-"""``diff``: what moved from one version to another, and the story of the step."""
+"""``diff``: the changes from one version to another, and the story of the step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TimeRatio(Document, TimeChange, frozen=True):
 
 
 class CounterMove(Document, frozen=True):
-    """One counter of the catalog on both sides; null where it is missing."""
+    """One counter of the catalog on both sides; null if it is missing."""
 
     id: str
     ncu: str
@@ -83,7 +83,7 @@ class CounterPart(Document, frozen=True):
 
 
 class AttributedCounter(Document, frozen=True):
-    """A counter's change, split over what was edited: the parts add up to `delta`."""
+    """A counter's change, split over the edits: the parts add up to `delta`."""
 
     counter: str
     old: Number
@@ -110,7 +110,7 @@ class JudgedExpectation(Document, frozen=True):
 
 
 class StripStop(Document, Stop, frozen=True):
-    """One word of the causal strip: its proof is a hunk, or a counter, or named by `kind`."""
+    """One word of the causal strip: its proof is a hunk, a counter, or named by `kind`."""
 
 
 class CauseProof(Document, frozen=True):
@@ -162,11 +162,11 @@ class StallTime(Document, frozen=True):
 
 
 class PathLine(Document, CodeLine, frozen=True):
-    """A line on either side; null: not there, 0: not known."""
+    """A line on either side; null: absent, 0: unknown."""
 
 
 class BlamePath(Document, WaitPath, frozen=True):
-    """Time that warps waited on one line because of another."""
+    """The time that warps waited on one line because of another."""
 
     waited: PathLine
     blamed: PathLine
@@ -201,7 +201,7 @@ class TimeParts(Document, frozen=True):
 
 
 class OccupancyChange(Document, frozen=True):
-    """Theoretical occupancy in percent, and what changed it, in points."""
+    """Theoretical occupancy in percent, and the causes of its change, in points."""
 
     kernel: str
     old: float
@@ -224,7 +224,7 @@ class RuleScore(Document, Score, frozen=True):
 
 
 class TriedWay(Document, frozen=True):
-    """One of the old side's ways of headroom, and what the step gained."""
+    """One of the old side's suggestions, and the gain of the step."""
 
     rule: str
     title: str
@@ -235,7 +235,7 @@ class TriedWay(Document, frozen=True):
 
 
 class ToldCounter(Document, frozen=True):
-    """A counter that a link moved; `weight` is relative to the larger value of it."""
+    """A counter that a link moved; `weight` is relative to its larger value."""
 
     counter: str
     delta: Number
@@ -261,7 +261,7 @@ class Untold(Document, LeftOut, frozen=True):
 
 
 class ToldRest(Document, frozen=True):
-    """Links that no hunk explains, or not one alone."""
+    """Links that no single hunk explains."""
 
     links: list[ToldLink]
     left_out: Untold
@@ -288,7 +288,7 @@ class ValueSpread(Document, Spread, frozen=True):
 
 
 class FixedValue(Document, KernelValue, frozen=True):
-    """A counter that compiler and launch fix, where the two sides differ."""
+    """A counter that compiler and launch determine, if the two sides differ."""
 
 
 class KernelMove(Document, frozen=True):
@@ -308,7 +308,7 @@ class KernelMove(Document, frozen=True):
     values: list[FixedValue]
 
 
-# --- ``diff``, the whole: one step with the machine code of its hunks where that was asked for ---
+# --- ``diff``, complete: one step, with the machine code of its hunks if it was requested ---------
 
 
 class CodeAmount(Document, CodeSide, frozen=True):
@@ -333,7 +333,7 @@ class OpcodeMove(Document, frozen=True):
 
 
 class ReplacedOpcode(Document, StandIn, frozen=True):
-    """Instructions of one class where the old side had another of the same role."""
+    """Instructions of one class that replace another of the same role on the old side."""
 
 
 class HunkMachineCode(Document, frozen=True):

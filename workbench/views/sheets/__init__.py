@@ -1,6 +1,6 @@
 """Tables as data, each made once: columns, rows and notes that every output prints.
 
-In come records; out go sheets for the terminal and for `workbench.views.text`.
+The input is records; the output is sheets for the terminal and for `workbench.views.text`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from workbench.model import Record
 
 
 class Sheet(Record, frozen=True):
-    """A table twice: `shown` for people, `raw` for programs, and the whole for JSON.
+    """A table in three forms: `shown` for people, `raw` for programs, `document` for JSON.
 
-    `raw` has a value of each of `columns` (all that it has, where none are named) a row.
-    `extra` names the columns of `header` that a narrow terminal leaves out, the least
-    needed first; names are translated where they are printed. `title` has lines. `notes` stand
-    under the table; JSON has them in `document` already.
+    Each row of `raw` has a value for each of `columns` (without names: all its values). `extra`
+    names the columns of `header` that a narrow terminal leaves out, the least needed first; names
+    are translated where they are printed. `title` has lines. `notes` are printed under the table;
+    JSON has them in `document` already.
     """
 
     header: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""``workbench list`` as data: a study's versions, and what is recorded of each.
+"""``workbench list`` as data: a study's versions and their records.
 
 The JSON document, CSV, Markdown and the terminal's table are made from these.
 """
@@ -24,9 +24,9 @@ from workbench.views.shapes.listed import (
     ListedVersion,
 )
 
-#: Behind a time that no run can have.
+#: Follows a time that is impossible.
 MARK_TIME = " (!)"
-#: Versions on a page of a table.
+#: The most versions on a page of a table.
 PAGE = 500
 
 
@@ -34,11 +34,11 @@ class ListPage:
     """One page of a long list.
 
     Args:
-        sizes: Versions of each study.
+        sizes: The number of versions of each study.
         number: The page, from 1.
 
     Attributes:
-        parts: The versions of each study that the page shows; None: not that study.
+        parts: The versions of each study on the page; None: the page omits the study.
 
     Raises UsageError: there is no such page.
     """
@@ -57,7 +57,7 @@ class ListPage:
 
     def _part(self, size: int, start: int) -> slice | None:
         low, high = max(self.first - start, 0), min(self.last - start, size)
-        if size == 0:  # its heading belongs somewhere, too
+        if size == 0:  # its heading also needs a page
             return slice(0) if min(start // PAGE, self.pages - 1) == self.number - 1 else None
         return slice(low, high) if low < high else None
 
@@ -106,7 +106,7 @@ def doubted(rungs: Sequence[Rung]) -> list[str]:
 
 
 def marked(rung: Rung) -> str:
-    """`MARK_TIME` behind a time that cannot be, else nothing."""
+    """`MARK_TIME` for an impossible time, else ""."""
     return MARK_TIME if doubted([rung]) else ""
 
 

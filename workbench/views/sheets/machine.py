@@ -15,9 +15,9 @@ _STATES = {"ok": N_("ok"), "limited": N_("limited"), "missing": N_("missing")}
 
 
 def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> Sheet:
-    """The table of ``workbench doctor``, and below it how to get what is not here.
+    """The table of ``workbench doctor``, and below it how to get what is missing.
 
-    That is told of `everything`, with what works without it, or else of the first alone.
+    With `everything`, it covers all missing things and what works without them, else the first one.
     """
     lacking = [row for row in rows if row.state != "ok"]
     notes = []
@@ -42,7 +42,7 @@ def doctor_sheet(rows: Sequence[EquipmentFacts], *, everything: bool = True) -> 
 
 
 def log_sheet(lines: Sequence[LogLine], here: Sequence[str]) -> Sheet:
-    """The table of ``workbench doctor --log``: what lines of ncu's mean, and what to do."""
+    """The table of ``workbench doctor --log``: the meaning of ncu's lines, and what to do."""
     return Sheet(
         header=("ncu says", "it means", "what to do"),
         shown=tuple(

@@ -1,4 +1,4 @@
-"""The memory chart as tables: of one profile, or of two beside each other."""
+"""The memory chart as tables, for one profile or for two beside each other."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from workbench.views.shapes.show import (
 )
 from workbench.views.sheets import Sheet
 
-#: Source lines that a row names.
+#: The most source lines that a row names.
 _LINES = 3
 
 
 class FlowRow(Record, frozen=True):
-    """A flow in words; amounts and shares have one text a side, `why` the reasons of "—"."""
+    """A flow in words; amounts and shares have one text per side, `why` the reasons for "—"."""
 
     id: str
     title: str
@@ -39,7 +39,7 @@ class FlowRow(Record, frozen=True):
 
 
 class LevelRow(Record, frozen=True):
-    """A place in words: hit rates and shares of peak, one text a side; "" where it has none."""
+    """A place in words: hit rates and shares of peak, one text per side; "" without one."""
 
     place: str
     title: str
@@ -84,7 +84,7 @@ def level_rows(sides: Sequence[MemoryChart]) -> tuple[LevelRow, ...]:
 
 
 def amount(flow: Transfer) -> str:
-    """``2.68 GB``, ``67.1 M wavefronts``; an em dash where it is not known."""
+    """``2.68 GB``, ``67.1 M wavefronts``; an em dash if unknown."""
     if flow.amount is None:
         return units.quantity(None)
     whole = int(flow.amount) if flow.amount.is_integer() else flow.amount
@@ -112,7 +112,7 @@ def _change(old: Transfer, new: Transfer) -> str:
 def memory_sheet(title: str, profiles: Sequence[Profile], labels: Sequence[str]) -> Sheet:
     """The chart of one profile, or of an old and a new one, as one table: flows, then places.
 
-    Raises UsageError: nothing of a profile's memory was counted.
+    Raises UsageError: a profile has no counters of memory.
     """
     sides = []
     for profile, label in zip(profiles, labels, strict=True):
@@ -173,12 +173,12 @@ def _several(profiles: Sequence[Profile], labels: Sequence[str]) -> Iterator[str
 
 
 def arrow(texts: Sequence[str]) -> str:
-    """``24.1% → 6.13%``; one text alone where both are the same."""
+    """``24.1% → 6.13%``; only one text if both are the same."""
     return " → ".join(dict.fromkeys(texts))
 
 
 def _lines(profile: Profile, flow: Transfer) -> str:
-    """The lines that ask for most: ``47 50%, 48 50%``."""
+    """The lines with the largest shares: ``47 50%, 48 50%``."""
     known = [line for line in flow.lines if line.key[0] >= 0 and line.key[1] > 0][:_LINES]
     main = known[0].key[0] if known else 0
     texts = []

@@ -16,10 +16,10 @@ _METHODS = {N_("events"): N_("CUDA events"), N_("graph"): N_("CUDA graph replay"
 
 
 def _margin(estimate: Estimate) -> str:
-    """Half of the 95% interval, relative to the median, on its wider side."""
+    """The wider side of the 95% interval, relative to the median."""
     if not estimate.value:
         return ""
-    # Two decimals: a margin of a margin is of no use.
+    # Two decimals: more precision of a margin is useless.
     return f"±{quantity(round(100 * estimate.error / estimate.value, 2), '%')}"
 
 
@@ -94,7 +94,7 @@ def flat(timing: Timing) -> dict[str, Any]:
 
 
 def _fastest(timings: Sequence[Timing]) -> list[str]:
-    """The fastest version of each problem, where there are several of both."""
+    """The fastest version for each problem, if there are several of both."""
     best: dict[str, Timing] = {}
     for each in timings:
         held = best.setdefault(each.problem, each)
@@ -112,7 +112,7 @@ def _fastest(timings: Sequence[Timing]) -> list[str]:
 def time_sheet(timings: Sequence[Timing], work: Literal["flop", "op"] = "flop") -> Sheet:
     """The table of ``workbench time``; values that all rows share are in its title.
 
-    Of at least one timing, all of one study and device; `work` is what `Timing.flops` counts.
+    There is at least one timing, all of one study and device; `work` is the unit of `Timing.flops`.
     """
     first = timings[0]
     notes: list[str] = []

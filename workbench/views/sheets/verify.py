@@ -14,7 +14,7 @@ from workbench.views.shapes import shaped
 from workbench.views.shapes.measured import SanitizerFinding, VerifiedProblem, VerifyDocument
 from workbench.views.sheets import Sheet
 
-#: Of ``--format csv``.
+#: The columns of ``--format csv``.
 _COLUMNS = (
     *("study", "version", "problem", "seed", "ok", "error", "tolerance"),
     *("compared", "unwritten", "sampled"),
@@ -31,10 +31,10 @@ def verify_sheet(
 ) -> Sheet:
     """The table of ``workbench verify``.
 
-    `findings` are (version, finding) of compute-sanitizer, `sanitized` the tools that ran. `texts`
-    are the versions' sources by path, for the lines of findings.
+    `findings` are (version, finding) from compute-sanitizer, `sanitized` the tools that ran.
+    `texts` are the versions' sources by path, for the lines of findings.
     """
-    # The message of a single check is the error that the command ends with.
+    # The message of a single check is already the command's error.
     notes = _once(rows) if len(rows) > 1 else []
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
@@ -49,7 +49,7 @@ def verify_sheet(
     if sanitized and not findings:
         tools = ", ".join(sanitized)
         notes.append(_("compute-sanitizer ({tools}): no findings.").format(tools=tools))
-    # A version may have a tolerance of its own; then each row's share says enough.
+    # A version may have its own tolerance; then each row's share is enough.
     tolerances = {row.tolerance for row in rows}
     title = _("study {study}, seed {seed}").format(study=study, seed=seed)
     if len(tolerances) == 1:
@@ -73,12 +73,12 @@ def verify_sheet(
     )
 
 
-#: Where and what a kernel does wrong; which thread does it is another one on each problem.
+#: Matches the place and kind of a kernel's fault; the thread differs on each problem.
 _KIND = re.compile(r"\S+:\d+: [^:]+:")
 
 
 def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
-    """Errors, each once for all problems of a version on which it is the same."""
+    """Errors of a version, each once for all problems with the same error."""
     same: dict[tuple[str, str], list[VerifiedProblem]] = {}
     for row in rows:
         if row.message:
@@ -93,7 +93,7 @@ def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
 
 
 def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
-    """That a version's own results are what its study takes for right, and what it left alone."""
+    """Notes if a version's results are the study's reference, and on elements it left unwritten."""
     first = next((row for row in rows if row.against), None)
     if first is None:
         return []
@@ -133,13 +133,13 @@ def _result(row: VerifiedProblem) -> str:
 
 
 def _differs(row: VerifiedProblem) -> bool:
-    """Whether its result is another one than that of the version it is held against."""
+    """Whether its result differs from that of the reference version."""
     other = row.against not in ("", row.version)
     return other and row.judged and not row.ok and row.compared > 0
 
 
 def _cells(row: VerifiedProblem) -> tuple[str, ...]:
-    # An error of none and no comparison at all are different things.
+    # An error of zero is not the same as a missing comparison.
     share = "—"
     if row.version == row.against and row.ok:
         share = _("by itself")

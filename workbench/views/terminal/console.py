@@ -1,10 +1,10 @@
 """Terminal output: the console, and the pieces that all views share.
 
-Views are built from `rich` renderables and know nothing of a terminal; `print_view` puts them on
-one (colours, width, NO_COLOR), `render` into plain text for tests and pipes. Text from outside
-(kernel names, source, rules) is never rich's markup, and a `Text` is one row that is visible
-(`workbench.views.text.safe_output`), whatever it is made of: a report must not be able to colour,
-link, move the cursor or begin a row. Everything else passes `safe_output` when it is laid out.
+Views are built from `rich` renderables and do not depend on a terminal; `print_view` prints them on
+one (colours, width, NO_COLOR), `render` makes plain text for tests and pipes. Text from outside
+(kernel names, source, rules) is never rich's markup, and every `Text` is one visible row
+(`workbench.views.text.safe_output`): a report must not be able to colour, link, move the cursor or
+begin a row. Everything else passes `safe_output` when it is laid out.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from workbench.model import Profile
 from workbench.units import beside, quantity, when
 from workbench.views.text.safe_output import block, for_stream, inert, name_parts, visible
 
-#: Wider rows are hard to read: only tables of many columns take more.
+#: Wider rows are hard to read: only tables with many columns are wider.
 MOST = 110
 
 GOOD, BAD, WARN, DIM, HEAD = "green", "red", "yellow", "dim", "bold"
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
-#: Stands for a blank at which no row may end, until the text is printed: rich breaks rows at every
-#: blank, U+00A0 among them. It is not a character (Unicode), so no text has it.
+#: Replaces a no-break blank until the text is printed: rich breaks rows at every blank, U+00A0
+#: included. It is a Unicode noncharacter, so texts do not contain it.
 _TIE = "\ufdd0"
 _NUMBER = r"(?<=\d) (?=(?:[kMGTPEmµnp]|[kMGTPEmµnp]?(?:s|Hz|W|(?:B|FLOP|OP)(?:/s)?))\b)"
 
@@ -46,7 +46,7 @@ _Texts = TypeVar("_Texts", bound=rich.text.Text)
 
 
 class Text(rich.text.Text):
-    """A row of text from anywhere: line ends are blanks in it, and nothing hides or steers."""
+    """A row of text from any source: line ends become blanks, control characters become visible."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Text(rich.text.Text):
         super().__init__(_row(text), style, no_wrap=no_wrap, overflow=overflow)
 
     def append(self, text: rich.text.Text | str, style: str | Style | None = None) -> Self:
-        """Add text with a style of its own."""
+        """Add text with its own style."""
         super().append(_row(text) if isinstance(text, str) else text, style)
         return self
 
@@ -69,13 +69,13 @@ def _row(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """The characters that a `Text` of it shows, at most `limit`."""
+    """The text as a `Text` shows it, with at most `limit` characters."""
     text = _row(text)
     return f"{text[: limit - 1]}…" if len(text) > limit else text
 
 
 def padded(text: str, width: int) -> str:
-    """As much of a text as fits, in exactly so many columns; a letter may take two."""
+    """A text cut or padded to exactly `width` columns; a letter may take two."""
     text = _row(text)
     if cell_len(text) > width:
         text = f"{chop_cells(text, width - 1)[0]}…"
@@ -88,7 +88,7 @@ def stacked(texts: Iterable[rich.text.Text]) -> rich.text.Text:
 
 
 class _Shown:
-    """A view without invisible characters, also where it is not a `Text`."""
+    """A view without invisible characters, even if it is not a `Text`."""
 
     def __init__(self, view: RenderableType) -> None:
         self._view = view
@@ -100,7 +100,7 @@ class _Shown:
 
 
 def width() -> int:
-    """Columns of the terminal, `MOST` at most; 80 where there is none."""
+    """Columns of the terminal, at most `MOST`; 80 without a terminal."""
     return min(Console().width, MOST)
 
 
@@ -109,12 +109,12 @@ _plain = partial(Console, markup=False, highlight=False, emoji=False, force_jupy
 
 
 def print_view(view: RenderableType, *, whole: bool = False) -> None:
-    """Print on standard output, in the terminal's width (80 where there is none).
+    """Print on standard output, in the terminal's width (80 without a terminal).
 
-    `whole`: in all of the width, not in `MOST` columns: a table has its own.
+    `whole` uses the full width instead of `MOST` columns, for tables.
 
-    The text is made first and written in one go: rich would turn a reader that has
-    left (``| head``) into exit code 1, and a terminal that cannot show a ``→`` into a traceback.
+    The text is made first and written at once: rich would turn a reader that has ended (``| head``)
+    into exit code 1, and a terminal that cannot show a ``→`` into a traceback.
     """
     console = _plain(width=None if whole else width())
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -124,12 +124,12 @@ def print_view(view: RenderableType, *, whole: bool = False) -> None:
 
 
 def _text(console: Console, view: RenderableType) -> str:
-    """The console's text of a view, with every character visible but for the styles' own."""
+    """The console's text of a view, with every character visible except those of styles."""
     plain = console.color_system is None
     with console.capture() as captured:
         console.print(view if plain else _Shown(view))
     text = captured.get().replace(_TIE, " ")
-    # Without styles, all of the text is made harmless at once.
+    # Without styles, the whole text is made visible at once.
     return inert(block(text) if plain else text)
 
 
@@ -140,7 +140,7 @@ def render(view: RenderableType, width: int = 80) -> str:
 
 
 def fragment(view: RenderableType, width: int = 100) -> str:
-    """A view as one element of HTML that brings its own style, for a notebook's cell."""
+    """A view as one HTML element with its own style, for a notebook's cell."""
     console = Console(
         file=io.StringIO(),
         record=True,
@@ -148,7 +148,7 @@ def fragment(view: RenderableType, width: int = 100) -> str:
         force_terminal=True,
         color_system="truecolor",
         markup=False,
-        force_jupyter=False,  # or rich displays it as well, in a cell of its own
+        force_jupyter=False,  # else rich displays it as well, in its own cell
     )
     console.print(_Shown(view))
     style = "font-family:ui-monospace,Menlo,Consolas,monospace;line-height:1.3;overflow-x:auto"
@@ -165,7 +165,7 @@ def _paper(width: int) -> Console:
 
 
 class Drawn:
-    """A view whose rows are counted before it is printed: in that width it is drawn only once."""
+    """A view whose rows are counted before printing; at this width it is rendered only once."""
 
     def __init__(self, view: RenderableType, width: int) -> None:
         self._view, self._width = view, width
@@ -176,7 +176,7 @@ class Drawn:
 
     @cached_property
     def rows(self) -> int:
-        """Rows that it takes; it is drawn for that."""
+        """The number of its rows, which requires rendering it."""
         return sum(segment.text.count("\n") for segment in self._segments)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -187,18 +187,18 @@ class Drawn:
 
     @staticmethod
     def all(views: Iterable[RenderableType], width: int) -> list[RenderableType]:
-        """Several, one below the other."""
+        """Several views, one below the other."""
         return [Drawn(view, width) for view in views]
 
     @staticmethod
     def height(views: Iterable[RenderableType], width: int) -> int:
-        """Rows that views take in so many columns."""
+        """The rows that views take at a width in columns."""
         drawn = (view if isinstance(view, Drawn) else Drawn(view, width) for view in views)
         return sum(one.rows for one in drawn)
 
 
 def needed(view: object) -> int:
-    """Columns that a view takes where there are plenty: of texts, and tables, groups and insets."""
+    """The columns that a view takes without a limit: a text, table, group or inset."""
     match view:
         case Group():
             return max(map(needed, view.renderables))
@@ -213,7 +213,7 @@ def needed(view: object) -> int:
 
 
 def tied(text: _Texts) -> _Texts:
-    """The same text, in which no row ends between a number and its unit."""
+    """The same text, without row breaks between a number and its unit."""
     text.plain = re.sub(_NUMBER, _TIE, text.plain)
     return text
 
@@ -226,7 +226,7 @@ def bar(share: float, width: int) -> str:
 
 
 def with_unit(value: int | float | None, unit: str) -> str:
-    """A formatted value with its unit, whichever of the two ways the unit is printed."""
+    """A formatted value with its unit, in either of the two styles for units."""
     text = quantity(value, unit)
     return text if value is None else f"{text} {beside(unit)}".rstrip()
 
@@ -240,7 +240,7 @@ def section(title: str, body: RenderableType, note: str = "") -> RenderableType:
 
 
 def grid(*justify: str, padding: int = 2) -> Table:
-    """A borderless table; one letter per column: ``l``, ``r`` or ``f`` (left, takes the rest)."""
+    """A borderless table; one letter per column: ``l``, ``r`` or ``f`` (left, fills the rest)."""
     table = Table.grid(padding=(0, padding, 0, 0))
     for letter in justify:
         table.add_column(
@@ -279,30 +279,30 @@ def provenance(profile: Profile) -> str:
     return text
 
 
-# --- a table whose numbers are the last thing to be cut -------------------------------------
+# --- a table that cuts its numbers last -----------------------------------------------------
 
-#: Labels are not cut shorter than this, words beside numbers are rather left out.
+#: Labels are not cut shorter than this; words beside numbers are left out first.
 _LEAST_LABEL = 8
 #: Heads of columns are cut before labels are shorter than this.
 _ROOMY_LABEL = 16
-#: Behind these a name may be broken.
+#: A name may be broken after these.
 _BREAK = r"[^\s\-_./:]*$"
 
 
 class Figures:
-    """Rows of cells that are laid out when all of them are known.
+    """Rows of cells that are laid out together once all are known.
 
     Rich shrinks the columns of a table that is too wide in proportion, numbers included, and
     ``15.…`` is not a number. Here the numbers keep their width; words beside them go first, then
     labels are shortened, then a verdict or a unit is left out.
 
     Args:
-        kinds: One letter a column: ``n`` a number, never cut; ``t`` a word that is whole or
-            not there; ``l`` a label, cut where it is too long, ``L`` one that goes on below; ``w``
+        kinds: One letter per column: ``n`` a number, never cut; ``t`` a word that is complete or
+            left out; ``l`` a label, cut if it is too long, ``L`` one that continues below; ``w``
             words.
         width: Columns of the terminal.
         padding: Blanks between two columns.
-        longest: Of a label.
+        longest: The most columns of a label.
     """
 
     def __init__(self, kinds: str, width: int, *, padding: int = 2, longest: int = 40) -> None:
@@ -312,15 +312,15 @@ class Figures:
         self._head: Sequence[Text] = ()
 
     def head(self, *cells: Text) -> None:
-        """The names of the columns: where there is little room they are cut before labels are."""
+        """Set the names of the columns; in a narrow table they are cut before labels."""
         self._head = cells
 
     def add(self, *cells: Text) -> None:
-        """A row; its last cells may be left out."""
+        """Add a row; its last cells may be omitted."""
         self._rows.append(cells)
 
     def table(self) -> Table:
-        """The table, in as many columns as there is room for."""
+        """The table, with as many columns as fit."""
         whole = [self._head, *self._rows] if self._head else self._rows
         widths = self._widths(whole)
         labels = [widths[column] for column, kind in enumerate(self._kinds) if kind in "lL"]
@@ -344,7 +344,7 @@ class Figures:
         return table
 
     def _widths(self, rows: Sequence[Sequence[Text]]) -> dict[int, int]:
-        """Column -> its width; what there is no room for is left out."""
+        """Column -> its width; columns that do not fit are left out."""
         needed = {
             column: max((row[column].cell_len for row in rows if column < len(row)), default=0)
             for column in range(len(self._kinds))
@@ -376,7 +376,7 @@ class Figures:
 
 
 def name_rows(cell: rich.text.Text, width: int) -> Sequence[rich.text.Text]:
-    """A name in rows of a width, broken behind what ends a word (``_``, ``,``, ``<``)."""
+    """A name in rows of a given width, broken after the end of a word (``_``, ``,``, ``<``)."""
     if cell.cell_len <= width:
         return [cell]
     ends, start, at = list[int](), 0, 0
@@ -387,7 +387,7 @@ def name_rows(cell: rich.text.Text, width: int) -> Sequence[rich.text.Text]:
             ends.append(at)
             start = at
         at += len(part)
-        # A word longer than a row has to be broken after all.
+        # A word longer than a row must be broken.
         while cell_len(cell.plain[start:at].rstrip()) > max(width, 1):
             start += max(width, 1)
             ends.append(start)
@@ -408,7 +408,7 @@ def _hanging(cell: rich.text.Text, width: int) -> rich.text.Text:
 
 
 def heads(names: tuple[str, str], longest: int) -> list[str]:
-    """The parts that tell two names apart, each in `longest` columns, without equal ends.
+    """The parts that distinguish two names, each in `longest` columns, without equal ends.
 
     ``fortran-division``, ``fortran-multiplication`` -> ``…division``, ``…multiplica…``
     """

@@ -1,7 +1,7 @@
-"""``workbench diff`` on a terminal: the time, words, the hunks, then counters, by group.
+"""``workbench diff`` on a terminal: the time, sentences, hunks, then counters by group.
 
-It is one module because a screen is laid out as one: how many rows the words take says how many
-hunks are shown, and how briefly; ``--all`` and a program's kernels print the same pieces.
+It is one module because a screen has one layout: the rows of the sentences decide how many hunks
+are shown, and how briefly; ``--all`` and a program's kernels print the same pieces.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ from workbench.views.terminal.console import (
 )
 
 _STYLE = {N_("better"): GOOD, N_("worse"): BAD, N_("changed"): "cyan", "same": DIM, "missing": DIM}
-#: Widest column head: as wide as the widest number.
+#: The widest column head: as wide as the widest number.
 _HEAD = 12
-#: Kernels of several that are shown, those whose time changed most; on a screen.
+#: The most kernels shown (those whose time changed most), and the most on one screen.
 _KERNELS, _FEW_KERNELS = 12, 5
 #: Rows of a screen, the limit without --all.
 SCREEN = 40
-#: Rows of the author's words, and of warnings, that stand above the hunks.
+#: The most rows of the author's words, and of warnings, above the hunks.
 _CHANGE, _NOTES = 2, 4
-#: Of a screen: rows that hunks have at least, and counters.
+#: The fewest rows of a screen for hunks, and for counters.
 _HUNK_ROWS, _COUNTER_ROWS = 6, 5
-#: Marks of the rule that made one value of several launches: at a counter, and above the table.
+#: Marks of the rule that combined several launches' values: at a counter and above the table.
 _MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
-#: From this width on there are two blanks between columns.
+#: From this width, two blanks separate columns.
 _ROOMY = 76
 _KERNEL_NOTE = N_("a launch of each, under the profiler")
 
 
-#: Counters in the table, at most.
+#: The most counters in the table.
 _COUNTERS = 12
 
 
@@ -92,12 +92,12 @@ def diff_view(
     everything: bool = False,
     width: int = 80,
 ) -> RenderableType:
-    """Two profiles: what was edited, what that did and where on one screen, then counters.
+    """Two profiles: the edits, their effects and places on one screen, then counters.
 
-    `change` is what its author says was changed, `notes` are warnings beside those of the
-    comparison. Without a `step` there are no hunks, and no screen to be kept to: all counters that
-    moved are shown, by group. With `codes`, what the compiler made of the hunks, all hunks are
-    shown. `everything`: counters that did not move and the missing ones too.
+    `change` is the author's description of the change, `notes` are warnings in addition to those of
+    the comparison. Without a `step` there are no hunks and no limit of a screen: all counters that
+    moved are shown, by group. With `codes`, the machine code of the hunks, all hunks are shown.
+    `everything`: also counters that did not move, and missing ones.
     """
     brief = step is not None and codes is None and not everything
     old, new = comparison.old, comparison.new
@@ -109,7 +109,7 @@ def diff_view(
     if title:
         head.append(f"  {title}", style="not dim")
     more = step.story.cause.more if step else None
-    # A comparison by force says so before any number; the other warnings may have to wait.
+    # A forced comparison says so before any number; other warnings may come later.
     refused = notes_block(comparison.refusals)
     parts = [*refused[1:], *refused[:1]]
     parts += [*(words_view(step.story) if step else ()), _time(comparison, more), Text()]
@@ -135,7 +135,7 @@ def diff_view(
     parts, late_notes = Drawn.all(parts, width), Drawn.all(block if late else [], width)
     kernels, extras = Drawn.all(kernels, width), Drawn.all(extras, width)
     below = _uncounted(comparison, len(moved), everything, brief=brief)
-    # Above the rows of the table: a blank, heads, and what became of several launches.
+    # Above the rows of the table: a blank, heads, and the rules for several launches.
     top = 2 + any(delta.rule for delta in moved)
     left = SCREEN - Drawn.height([*parts, *late_notes, *kernels, *extras, *below], width) - top
     hunks: list[RenderableType] = []
@@ -154,14 +154,14 @@ def diff_view(
 
 
 def _heaviest(step: Step, most: int) -> Sequence[Delta]:
-    """At most so many counters, those that tell most of the step."""
+    """At most `most` counters: those that explain most of the step."""
     weighed = (telling(step.comparison, step.story, step.scale, n) for n in range(most, -1, -1))
     found = next((one for one in weighed if len(one) <= most), ())
     return found or telling(step.comparison, step.story, step.scale, 0)[:most]
 
 
 def _cut_rows(text: Text, width: int, most: int) -> RenderableType:
-    """The first `most` rows, with an ellipsis where there are more."""
+    """The first `most` rows, with an ellipsis if there are more."""
     rows = text.wrap(Console(width=width), width)
     if len(rows) <= most:
         return text
@@ -177,7 +177,7 @@ def _provenance(comparison: Comparison) -> str:
     if problem:
         where = _("{problem} on {device}").format(problem=problem, device=where)
     before, after = (when(side.captured) for side in (comparison.old, comparison.new))
-    # Of two times of one day the day is said once: "2026-11-21 12:46 and 12:47 UTC".
+    # Two times on one day name the day once: "2026-11-21 12:46 and 12:47 UTC".
     same_day = before[:11] == after[:11] and before != after
     if same_day and before.endswith(" UTC"):
         before, after = before.removesuffix(" UTC"), after[11:]
@@ -200,11 +200,11 @@ def _time(comparison: Comparison, more: str | None) -> RenderableType:
 def _kernels(
     comparison: Comparison, width: int, most: int, more: str | None
 ) -> list[RenderableType]:
-    """The comparison of launches, and a row for each kernel; empty for one and one."""
+    """The comparison of launches, and a row for each kernel; empty for one launch on each side."""
     kernels = comparison.kernels
     brief = most == _FEW_KERNELS
     words = [Text(each, style=DIM) for each in comparison.launch_words]
-    if brief and len(kernels) > 1:  # rows tell the rest
+    if brief and len(kernels) > 1:  # the rows show the rest
         words = words[: any(kernel.uneven for kernel in kernels)]
     words = [Text(), *words] if words else []
     if not tells(kernels, times_alone=brief):
@@ -222,7 +222,7 @@ def _kernels(
 
 
 def _kernel(kernel: KernelChange, least: float, more: str | None) -> list[Text]:
-    """One row. A change of less than `least` seconds is nothing to judge."""
+    """One kernel's row. A change of less than `least` seconds is not judged."""
     change = Text()
     if not kernel.matched:
         change = Text(_("removed") if kernel.samples[0] else _("added"))
@@ -274,8 +274,8 @@ def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     values = [Text(quantity(value, delta.unit)) for value in (delta.old, delta.new)]
     verdict = Text(_(delta.verdict) if delta.moved else "", style=style)
     if not wide:
-        # No room for both: the relative change says more, except from zero and where it rounds
-        # to nothing although an exact counter moved.
+        # No room for both: the relative change is more useful, except from zero, or if it rounds to
+        # zero although an exact counter moved.
         small = share.plain in ("", "—") or (share.plain == "±0%" and delta.moved)
         return [name, *values, difference if small else share, verdict]
     return [name, *values, difference, share, Text(beside(delta.unit), style=DIM), verdict]
@@ -321,10 +321,10 @@ def _uncounted(
 # --- the first screen -------------------------------------------------------------------------
 
 _BRIEF_HUNKS = 3
-#: Rows of code that a hunk has at least, and at most.
+#: The fewest and the most rows of code of a hunk.
 _LEAST_ROWS, _MOST_ROWS = 2, 8
-_SHARE = 0.005  # of a counter's change that is worth a percentage
-_SYMBOLS = 3  # of one link
+_SHARE = 0.005  # the least share of a counter's change that has a percentage
+_SYMBOLS = 3  # per link
 
 
 class _Room(NamedTuple):
@@ -339,15 +339,15 @@ _ROOMS = (_Room(2, 2, 2), _Room(1, 2, 2), _Room(1, 1, 1), _Room(1, 0, 0))
 
 
 def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
-    """The hunks that matter, in as few as `rows` rows where that can be done."""
+    """The hunks that matter, in at most `rows` rows if possible."""
     old, new, story = step.old, step.new, step.story
     inner = width - 2
-    # As many hunks as there is room for, and then words as rich.
+    # First as many hunks as fit, then as many words.
     for most, detail in itertools.product(range(_BRIEF_HUNKS, 0, -1), _ROOMS):
         chapters = leading(story)[:most]
         words = [_words(chapter, story, detail) for chapter in chapters]
         below = _below(story, len(story.chapters) - len(chapters), detail)
-        # A heading with a blank above it, and every hunk's own.
+        # A heading with a blank above it, and every hunk's heading.
         free = rows - 2 - len(chapters) * (1 + _LEAST_ROWS)
         free -= Drawn.height([*words, *below], inner)
         if free >= 0:
@@ -393,7 +393,7 @@ def _below(story: Story, hidden: int, detail: _Room) -> list[RenderableType]:
 
 
 def _words(chapter: Chapter, story: Story, detail: _Room) -> RenderableType:
-    """The links of a hunk: time and the heaviest counters, a line or two a link."""
+    """The links of a hunk: time and the heaviest counters, one or two lines per link."""
 
     def seconds(tie: Tie) -> float:
         return abs(tie.time.delta_s) if tie.time is not None else 0.0
@@ -409,7 +409,7 @@ def _what(tie: Tie) -> str:
 
 
 def _link(title: str, tie: Tie, counters: int) -> Text:
-    """A link in a line or two; `counters` are named of it, one at least where it has no time."""
+    """A link in one or two lines; up to `counters` of its counters, at least one without a time."""
     kept = 1 + counters if tie.time is not None else 1
     text = Text(_("{title}: ").format(title=title))
     text.append_text(Text(_(", ")).join(map(_phrase, tie.rows[:kept])))
@@ -433,12 +433,12 @@ def _tone(row: Row) -> str:
 
 # --- every hunk -------------------------------------------------------------------------------
 
-#: From this width on the counters stand beside the code, below it under the code.
+#: From this width, the counters are beside the code, else under it.
 BESIDE = 110
-_CODE_LINES = 14  # of one side of a hunk
-_NAMES = 6  # that a hunk changes
-_HUNKS = 12  # that are shown although they tell nothing
-_NUMBERS = 64  # columns that a number needs, with its title and what is said of it
+_CODE_LINES = 14  # per side of a hunk
+_NAMES = 6  # changed names per hunk
+_HUNKS = 12  # hunks shown although they have no effect
+_NUMBERS = 64  # columns for a number with its title and its text
 _VERDICT = {N_("confirmed"): GOOD, N_("refuted"): BAD, N_("inconclusive"): WARN}
 _TALLY = {
     "confirmed": N_("{n} confirmed"),
@@ -448,16 +448,16 @@ _TALLY = {
 
 
 def words_view(story: Story) -> list[RenderableType]:
-    """The first words on a step: the sentence, which says all that the pages' strip does."""
+    """The first words on a step: the sentence, with the contents of the pages' strip."""
     return [tied(Text(story.sentence))] if story.sentence else []
 
 
 def hunks_view(
     old: Profile, new: Profile, story: Story, *, width: int = 80, codes: Sequence[HunkCode] = ()
 ) -> list[RenderableType]:
-    """Every hunk with what it is linked to, and what no hunk explains: a section, or nothing.
+    """Every hunk with its links, and links that no hunk explains: a section, or nothing.
 
-    With `codes`, where these are to be shown: what the compiler made of each.
+    `codes` adds the machine code of each, if it should be shown.
     """
     blocks: list[RenderableType] = []
     shown = [each for n, each in enumerate(story.chapters) if n < _HUNKS or each.ties]
@@ -479,7 +479,7 @@ def hunks_view(
 
 
 def _verdicts(story: Story) -> list[RenderableType]:
-    """Predictions in a sentence: how many held, and which did not."""
+    """Predictions in a sentence: how many were confirmed, and which were not."""
     if not story.expectations:
         return []
     tally = Counter[str](judgement.verdict for judgement in story.expectations)
@@ -495,7 +495,7 @@ def _verdicts(story: Story) -> list[RenderableType]:
 
 
 def verdicts_view(story: Story) -> list[RenderableType]:
-    """Sections of what is judged: occupancy's causes, predictions, what was learned of them."""
+    """Sections on verdicts: occupancy's causes, predictions, and the lessons from them."""
     out: list[RenderableType] = []
     lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
     if lines:
@@ -532,7 +532,7 @@ def _hunk(old: Profile, new: Profile, story: Story, chapter: Chapter, width: int
 
 
 def hunk_head(chapter: Chapter, file: str, width: int) -> Text:
-    """A hunk's number, its lines, and as many of the names that it changes as there is room for."""
+    """A hunk's number, its lines, and as many of its changed names as fit."""
     hunk = chapter.hunk
     head = Text(_("Hunk {n}").format(n=hunk.id), style="bold")
     place = f"  {file}" if file else ""
@@ -552,7 +552,7 @@ def hunk_head(chapter: Chapter, file: str, width: int) -> Text:
 def code_rows(
     profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int
 ) -> list[Text]:
-    """Lines of one side with their numbers; none where the profile holds no text of the file."""
+    """Lines of one side with their numbers; empty if the profile lacks the file's text."""
     every = source_lines(profile, path)
     style = BAD if mark == "-" else GOOD
     out = []
@@ -567,7 +567,7 @@ def code_rows(
 
 
 def _code(profile: Profile, path: str, lines: tuple[int, int], mark: str, width: int) -> list[Text]:
-    """The first lines of a hunk on one side, and how many there are besides."""
+    """The first lines of a hunk on one side, and the number of the others."""
     first, last = lines
     out = code_rows(profile, path, (first, min(last, first + _CODE_LINES - 1)), mark, width)
     hidden = last - first + 1 - len(out)
@@ -610,7 +610,7 @@ def _launches(story: Story) -> list[RenderableType]:
 
 
 def _rest(story: Story) -> list[RenderableType]:
-    """Links of no hunk: launches, and what nothing explains."""
+    """Links without a hunk: launches, and unexplained changes."""
     lines = _launches(story)
     for tie in story.rest.ties:
         head = Text(capital(tie.title.head), style="bold")
@@ -639,14 +639,14 @@ def _expectations(story: Story) -> RenderableType:
 
 # --- machine code -----------------------------------------------------------------------------
 
-_CLASSES = 8  # of one hunk
+_CLASSES = 8  # per hunk
 _STAND_INS = 4
-#: A class's part of the hunk's time that is worth a number.
+#: The least part of the hunk's time for a class to have a number.
 _LEAST_TIME = 0.01
 
 
 def machine_lines(codes: Sequence[HunkCode], hunk: int) -> list[Text]:
-    """Lines for one hunk; none where it has no machine code."""
+    """Lines for one hunk; empty without machine code."""
     many = len({one.code.kernel for one in codes}) > 1
     own = [one.code for one in codes if one.hunk == hunk]
     return [line for code in own for line in _machine(code, code.kernel if many else "")]

@@ -12,12 +12,12 @@ from workbench.units import count, factor, listed, quantity
 from workbench.views.sheets.list import ListPage, doubted, marked
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
-#: Most further problems to name.
+#: The most further problems to name.
 _PROBLEMS = 6
 #: The shortest bar.
 _SLOWEST = "▏"
 _HEADER = (N_("version"), N_("from"), "", N_("time"), N_("step"), N_("of base"), N_("speed"))
-#: Lines of a study among others: what it is, where it was measured, heads, and so many more.
+#: The most version rows of a study in a list of several studies.
 _LINES = 4
 
 
@@ -29,9 +29,9 @@ def list_view(
     *,
     brief: bool = False,
 ) -> RenderableType:
-    """All studies of a page, one ladder each; without a `page` all there is.
+    """All studies of a page, one ladder each; without a `page`, everything.
 
-    `brief`: seven lines a study: where a ladder began, its fastest version, the baseline.
+    `brief`: seven lines per study: a ladder's first version, its fastest one, the baseline.
     """
     parts: list[RenderableType] = []
     for each in lists:
@@ -96,14 +96,14 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
         row = [*_name(rung, brief=brief), shown, _step(found, rung)]
         share = rung.of_baseline if time else None
         row.append(Text(quantity(100.0 * share if share is not None else None, "%")))
-        # The longest bar is the fastest version's; the slowest one still has one to be seen.
+        # The longest bar is the fastest version's; the slowest one still has a visible one.
         length = bar(fastest / time.time.value, cells) or _SLOWEST if time else ""
         rows.append([*row, Text(length, style="blue"), *([date] if dated else [])])
     return Group(*parts, _table(rows, width, brief=brief), *notes)
 
 
 def _name(rung: Rung, *, brief: bool) -> list[Text]:
-    """A version, the one that it was made from, and its title; that in one row if `brief`."""
+    """A version, its parent, and its title; in one row if `brief`."""
     parent = rung.declared.parent if rung.declared else None
     title = Text(rung.title, no_wrap=brief or None, overflow="ellipsis" if brief else None)
     title.append(f" {_('(baseline)')}" if rung.is_baseline else "", style=DIM)
@@ -112,7 +112,7 @@ def _name(rung: Rung, *, brief: bool) -> list[Text]:
 
 
 def _notes(found: StudyList, width: int | None) -> list[Text]:
-    """Notes on times and tunings; with a `width` in two rows at most."""
+    """Notes on times and tunings; with a `width`, in at most two rows."""
     notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = _("* under the profiler; {command} times outside of it").format(
@@ -128,7 +128,7 @@ def _notes(found: StudyList, width: int | None) -> list[Text]:
 
 
 def _telling(rungs: list[Rung], lines: int) -> list[Rung]:
-    """All in so many lines, or but for one: the first, the fastest and the baseline, the last."""
+    """All, if they fit; else one fewer: the fastest, the baseline, the first, the last ones."""
     if len(rungs) <= lines:
         return rungs
     own = [rung for rung in rungs if not rung.is_baseline]
@@ -141,7 +141,7 @@ def _telling(rungs: list[Rung], lines: int) -> list[Rung]:
 
 
 def _table(rows: list[list[Text]], width: int, *, brief: bool) -> RenderableType:
-    """The rungs; without bars where these would leave too little room for the words of titles."""
+    """The rungs; without bars if these would leave too little room for titles."""
     widths = [max(cell.cell_len for cell in column) + 2 for column in zip(*rows, strict=True)]
     room = width - sum(widths) + widths[2]
     longest = max((len(word) for row in rows for word in row[2].plain.split()), default=0)
@@ -155,7 +155,7 @@ def _table(rows: list[list[Text]], width: int, *, brief: bool) -> RenderableType
 
 
 def _counted(found: StudyList) -> bool:
-    """True if there is no time at all, but there are counts of the emulator."""
+    """True if there are no times, but counts from the emulator."""
     records = [rung.record for rung in found.rungs]
     return any(each and each.counts for each in records) and not any(
         rung.time for rung in found.rungs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Lines, and on a terminal one that is written over, or a bar below them."""
+    """Lines of progress; on a terminal also a line that is overwritten, or a bar below them."""
 
     def __init__(self) -> None:
         self._open = False
@@ -31,7 +31,7 @@ class Progress:
         self._bar: tuple[ProgressBar, TaskID] | None = None
 
     def say(self, line: str) -> None:
-        """A line that stays; above the bar where there is one."""
+        """Print a line that stays, above the bar if there is one."""
         if self._bar is not None:
             self._bar[0].console.print(quoted(told(line)), markup=False, soft_wrap=True)
             return
@@ -39,18 +39,18 @@ class Progress:
         say(line, err=True)
 
     def answer(self, line: str) -> None:
-        """A line on standard output."""
+        """Print a line on standard output."""
         self.clear()
         say(line)
 
     def clear(self) -> None:
-        """Take back the line that is written over, if one is open."""
+        """Erase the line that is overwritten, if there is one."""
         if self._open:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._open = False
 
     def doing(self, text: str) -> None:
-        """A line that the next one replaces; nothing where there is no terminal."""
+        """Show a line that the next one replaces; nothing without a terminal."""
         text = visible(told(text))
         if self._bar is not None:
             bar, task = self._bar
@@ -61,17 +61,17 @@ class Progress:
 
     @contextlib.contextmanager
     def slowly(self, what: str) -> Iterator[None]:
-        """Say after a second what is being done, for how long, and how far; on a terminal."""
+        """On a terminal, show the operation, its time and its progress after the first second."""
         seconds = 0
 
         def tell(*_: object) -> None:
             nonlocal seconds
             seconds += 1
-            # It may come while the stream is being written to, and is not worth a failure.
+            # The signal may come during a write to the stream; that must not cause a failure.
             with contextlib.suppress(RuntimeError, OSError, ValueError):
                 self.doing(f"{told(what)} … {seconds} s{self._far}")
 
-        # No thread: what forks (pages are written by processes) must not have one.
+        # No thread: a process that forks (to write pages) must not have one.
         alone = not hasattr(signal, "setitimer") or current_thread() is not main_thread()
         if alone or not sys.stderr.isatty():
             yield
@@ -86,12 +86,12 @@ class Progress:
             self.clear()
 
     def count(self, done: int, planned: int) -> None:
-        """How far is what is done `slowly`."""
+        """Set the progress of the operation in `slowly`."""
         self._far = f", {done}/{planned}"
 
     @contextlib.contextmanager
     def counting(self, total: int) -> Iterator[None]:
-        """Below the lines a bar up to `total`, with the time that is left; on a terminal."""
+        """On a terminal, show a bar up to `total` below the lines, with the remaining time."""
         if not sys.stderr.isatty():
             yield
             return
@@ -120,7 +120,7 @@ class Progress:
             bar.update(task, completed=count)
 
     def prepare(self) -> None:
-        """Load what draws tables: it takes as long to import as the start does."""
+        """Load the modules for tables: importing them takes as long as the start."""
         import workbench.views.terminal.tables  # noqa: F401
 
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:

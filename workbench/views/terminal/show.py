@@ -1,6 +1,6 @@
 """``workbench show`` on a terminal: one profile, the longest launch in detail.
 
-It is one module because a screen is laid out as one: what a section may take hangs on the others.
+It is one module because a screen has one layout: a section's size depends on the others.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from workbench.views.terminal.console import (
     with_unit,
 )
 
-#: Rows of what is shown where not everything is asked for.
+#: The most rows that are shown without --all.
 _ROWS = 60
 
 
 class _Fill(NamedTuple):
     """The amount of detail: `ways` to a faster kernel, `hot` lines, ncu's `rules`, `launches`.
 
-    Ways have their reasons (`because`), lines their `counts`, rules their `words`.
+    `because` adds the ways' reasons, `counts` the lines' counts, `words` the rules' texts.
     """
 
     ways: int
@@ -104,8 +104,8 @@ def show_view(
 ) -> RenderableType:
     """One profile: header, overview of its launches, details of the longest one.
 
-    `label` is ``sgemm/v3``, or the report's name. `notes` are warnings that stand beside the
-    numbers. `everything`: every counter and every rule instead of the telling ones.
+    `label` is ``sgemm/v3``, or the report's name. `notes` are warnings beside the numbers.
+    `everything`: every counter and every rule instead of the important ones.
     """
     head = Text(label, style=HEAD)
     if title:
@@ -123,7 +123,7 @@ def show_view(
     if everything:
         return Group(*parts, *body(_EVERYTHING))
     above = [Drawn(part, width) for part in parts]
-    known: dict[int, Drawn] = {}  # of the views that `body` keeps
+    known: dict[int, Drawn] = {}  # the views that `body` keeps, by id
     for detail in _FILLS:
         views = body(detail)
         known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
@@ -138,7 +138,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
     text = Text(f"{_('Time')}  ", style=HEAD)
     text.append(quantity(time.value, "s"))
     ends = [quantity(bound, "s") for bound in (time.low, time.high)]
-    # The ends of a narrow interval read as the time itself.
+    # The ends of a narrow interval look the same as the time.
     facts = [*([] if ends == [quantity(time.value, "s")] * 2 else [span(*ends)])]
     facts.append(_("warm cache") if timing.cache == "warm" else _("cold cache"))
     if not timing.converged:
@@ -159,7 +159,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
 def _overview(profile: Profile, longest: Launch, width: int, most: int) -> RenderableType:
     """One row per launch; the longest is marked, because its details follow.
 
-    Of a report launches of one kernel and configuration are one row, with their mean duration.
+    For a report, launches with one kernel and configuration share a row with their mean duration.
     """
     classes = [[launch] for launch in profile.launches]
     if not profile.study:
@@ -173,14 +173,14 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
     header += [N_("duration"), N_("share"), N_("compute"), N_("memory")]
     table.add_row(*(Text(_(each), style=DIM) for each in header))
     named = zip(classes, titles([own[0] for own in classes]), sums, strict=True)
-    # In their order, but of too many those that take most of the time.
+    # In their order; if there are too many, those with most of the time.
     heaviest = sorted(range(len(classes)), key=lambda place: -(sums[place] or 0.0))[:most]
     for place, (own, title, duration) in enumerate(named):
         if place not in heaviest and not any(launch is longest for launch in own):
             continue
         # The launch shown below, or the first, represents values that are not sums.
         first = next((launch for launch in own if launch is longest), own[0])
-        # Of thousands of launches only the rows of the table are read.
+        # With thousands of launches, only the table's rows are read.
         readings = {name: read(first, name) for name in _OVERVIEW}
         share = times(100.0, over(duration, whole))
         mark = Text("▸" if first is longest else "", style=HEAD)
@@ -253,7 +253,7 @@ def _body(
 
 
 def _bars(launch: Launch, readings: Readings, width: int) -> list[RenderableType]:
-    """Throughputs and the states of warps, beside each other where there is room."""
+    """Throughputs and the states of warps, beside each other if there is room."""
     narrow = [*speed_of_light(readings, 0), *stall_bars(launch, 0)]
     table = Table.grid(*(Column(width=needed(each)) for each in narrow), padding=(0, 2, 0, 0))
     table.add_row(*narrow)
@@ -279,7 +279,7 @@ def _every_counter(readings: Readings) -> RenderableType:
 
 
 def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
-    """The emulator's counts of PTX without a counter of the catalog."""
+    """The emulator's PTX counts that have no counter in the catalog."""
     taken = {each.ncu for each in readings.values() if not isinstance(each, Missing)}
     table = grid("l", "r")
     for name, metric in launch.metrics.items():
@@ -291,7 +291,7 @@ def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
 
 
 def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
-    """Every counter without a value and why; or how many there are, and where the rest is."""
+    """Every counter without a value and why; or their number, and how to see them."""
     absent = {name: reading for name, reading in readings.items() if isinstance(reading, Missing)}
     head = ngettext("{n} counter without a value", "{n} counters without a value", len(absent))
     head = head.format(n=count(len(absent)))
@@ -356,13 +356,13 @@ _TOP_STALLS = 6
 
 
 def value_of(readings: Readings, counter: str) -> Number | None:
-    """A counter's value, or None where it is missing."""
+    """A counter's value, or None if it is missing."""
     reading = readings[counter]
     return None if isinstance(reading, Missing) else reading.value
 
 
 def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
-    """Throughputs as bars: which unit is busiest; in as few columns as it needs with 0."""
+    """Throughputs as bars, for the busiest unit; `width` 0: in as few columns as it needs."""
     known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
     if not known:
         return []
@@ -379,13 +379,13 @@ def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
 
 
 class _Facts:
-    """A section's table: a row a counter that is known, with notes."""
+    """A section's table: a row for each known counter, with notes."""
 
     def __init__(self, readings: Readings, *, short: bool = False) -> None:
         self.readings, self.table, self._short = readings, grid("l", "r", "f"), short or None
 
     def add(self, title: str, value: str, *notes: str) -> None:
-        """A row, whatever is known; of a short table's only as much of the notes as fits."""
+        """Add a row, even if its value is missing; in a short table the notes are cut."""
         said = _(", ").join(filter(None, notes))
         note = Text(said, DIM, no_wrap=self._short, overflow="ellipsis")
         self.table.add_row(title, value, note)
@@ -395,12 +395,12 @@ class _Facts:
             self.add(title, self.readings[counter].text, *notes)
 
     def said(self, counter: str, words: str) -> str:
-        """``12.5 warps/SM`` of ``{value} warps/SM``; "" where the counter is missing."""
+        """``12.5 warps/SM`` from ``{value} warps/SM``; "" if the counter is missing."""
         known = value_of(self.readings, counter) is not None
         return words.format(value=self.readings[counter].text) if known else ""
 
     def second(self, seconds: Sequence[Opinion], names: Mapping[str, str], of: str = "") -> None:
-        """Rows below counters that mislead: the exact value, and why they differ."""
+        """Add rows below misleading counters: the exact value, and why they differ."""
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
         for one in seconds:
             if one.counter in names:
@@ -409,7 +409,7 @@ class _Facts:
             self.add(f"  {listed(whose)}", exact, f"{of}{why}")
 
     def excess(self, title: str, counter: str) -> None:
-        """A row of a count, with what of it exceeds the ideal."""
+        """Add a row for a count, with its excess over the ideal."""
         total = value_of(self.readings, counter)
         excess = value_of(self.readings, f"{counter}_excess")
         if not total:
@@ -466,7 +466,7 @@ def memory(
 
 
 def occupancy(readings: Readings, seconds: Sequence[Opinion]) -> list[RenderableType]:
-    """Warps on an SM, what limits them, and what a block takes."""
+    """Warps on an SM, their limit, and the resources of a block."""
     facts = _Facts(readings)
     limits = {name: v for name, c in _LIMITS if (v := value_of(readings, c)) is not None}
     least = min(limits.values(), default=0)
@@ -510,7 +510,7 @@ def scheduler(readings: Readings) -> list[RenderableType]:
 
 
 def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
-    """The warps' time by state, largest first; `width` 0: in as few columns as it needs."""
+    """The warps' time by state, the largest first; `width` 0: in as few columns as it needs."""
     found = breakdown(launch)
     if not found.shares:
         return []
@@ -571,7 +571,7 @@ def hot_lines(
 def _without_samples(
     profile: Profile, launch: Launch, limit: int, *, counts: bool
 ) -> list[RenderableType]:
-    """Lines by instructions where nothing was sampled (the emulator, some reports)."""
+    """Lines by instructions if nothing was sampled (the emulator, some reports)."""
     name, note = line_metric(launch, catalog()["instructions"]), _("by instructions executed")
     if name is None and PTX in launch.instructions.columns:
         name, note = PTX, _("by PTX instructions")
@@ -589,7 +589,7 @@ def _without_samples(
 
 
 def _place(profile: Profile, key: LineKey, many: bool) -> str:
-    """``44``, or ``kernel.cuh:44`` where the launch has code from several files."""
+    """``44``, or ``kernel.cuh:44`` if the launch has code from several files."""
     index, line = key
     if not many or index < 0:
         return str(line)
@@ -599,7 +599,7 @@ def _place(profile: Profile, key: LineKey, many: bool) -> str:
 def _code(
     profile: Profile, launch: Launch, key: LineKey, counters: Mapping[LineKey, dict[str, Number]]
 ) -> RenderableType:
-    """A line, in one row, and below it its counters where there are any."""
+    """A line in one row, and below it its counters, if any."""
     index, number = key
     text = profile.sources[index].text if 0 <= index < len(profile.sources) else None
     rows = (text or "").splitlines()
@@ -644,7 +644,7 @@ def rules(launch: Launch, most: int, words: bool, everything: bool) -> list[Rend
     found = [rule for rule in launch.rules if everything or rule.kind in _TELLING]
     if not found:
         return []
-    # A global estimate speaks of the launch, a local one of a part of it only.
+    # A global estimate covers the launch, a local one only a part of it.
     found.sort(key=lambda rule: (rule.scope == "local", -(rule.speedup or 0.0)))
     shown = found[:most]
     body: list[RenderableType] = []
@@ -659,7 +659,7 @@ def rules(launch: Launch, most: int, words: bool, everything: bool) -> list[Rend
 def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
     head = Text()
     if rule.speedup:
-        # A local estimate speaks of one unit's work and not of the launch's duration.
+        # A local estimate covers one unit's work, not the launch's duration.
         scope = f" {_('local estimate')}" if rule.scope == "local" else ""
         head.append(f"{quantity(rule.speedup, '%')}{scope}  ", style=GOOD)
     style = HEAD if rule.kind in _TELLING else ""
@@ -672,20 +672,20 @@ def _rule(rule: Rule, everything: bool) -> list[RenderableType]:
 
 
 def _first_sentences(text: str, limit: int = 240) -> str:
-    """Whole sentences up to about `limit` characters: rules go on for paragraphs."""
+    """Whole sentences up to about `limit` characters, as rules may have several paragraphs."""
     if len(text) <= limit:
         return text
     end = text.rfind(". ", 0, limit)
     return text[: end + 1] if end > 60 else text[:limit].rsplit(" ", 1)[0] + " …"
 
 
-# --- what limits it now -----------------------------------------------------------------------
+# --- the current limit ------------------------------------------------------------------------
 
 
 def headroom(
     profile: Profile, panel: Panel | None, most: int, because: bool
 ) -> list[RenderableType]:
-    """The panel with at most so many ways, `because`: and their reasons; [] if nothing is known."""
+    """The panel with at most `ways` suggestions; `because` adds reasons; [] if nothing is known."""
     counted = profile.engine == "emulator"
     if panel is None or not (panel.limit or (counted and panel.ways)):
         return []

@@ -16,7 +16,7 @@ from workbench.views.terminal.console import Text, name_rows, print_view, stacke
 from workbench.views.text.safe_output import quoted, write
 from workbench.views.text.tables import sheet_text
 
-#: Columns that a name is given at least.
+#: The fewest columns for a name.
 _LEAST_NAME = 16
 _NUMERIC = frozenset(
     (
@@ -54,13 +54,13 @@ def sheet_view(sheet: Sheet) -> RenderableType:
 
 
 def _note(line: str) -> RenderableType:
-    """A line whose further rows begin where its first one does."""
+    """A line whose further rows have the indentation of the first."""
     text = line.lstrip(" ")
     return Padding(Text(text), (0, 0, 0, len(line) - len(text)))
 
 
 class _Columns:
-    """A sheet's table in as many columns as the terminal has room for."""
+    """A sheet's table with as many columns as fit the terminal."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -71,11 +71,11 @@ class _Columns:
         return [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
     def _kept(self, width: int) -> list[int]:
-        """The columns that there is room for: `Sheet.extra` goes first, in its order."""
+        """The columns that fit: those in `Sheet.extra` are left out first, in its order."""
         sheet = self._sheet
         kept, needed = list(range(len(sheet.header))), self._widths()
         for name in sheet.extra:
-            # The last column ends without the two blanks between columns.
+            # The two blanks between columns do not follow the last one.
             if sum(needed[index] for index in kept) - 2 > width and name in sheet.header:
                 kept.remove(sheet.header.index(name))
         return kept
@@ -87,7 +87,7 @@ class _Columns:
             name = sheet.header[index]
             justify: Literal["right", "left"] = "right" if name in _NUMERIC else "left"
             table.add_column(_(name), justify=justify, overflow="fold")
-        # Only a name has pieces to be broken at; of all else the words are.
+        # Only a name may be broken within a word.
         named = sheet.header.index("kernel") if "kernel" in sheet.header else -1
         widths = self._widths()
         room = options.max_width - sum(widths[n] for n in kept if n != named)

@@ -1,4 +1,4 @@
 """JSON, CSV and Markdown: the same facts for programs, spreadsheets and comments.
 
-In come records and sheets; out goes text whose form is promised in docs/json.md.
+The input is records and sheets; the output is text in the form that docs/json.md guarantees.
 """

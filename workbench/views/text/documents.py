@@ -1,7 +1,7 @@
 """The JSON documents of ``show`` and of ``diff``; docs/json.md describes them.
 
 The shapes (`workbench.views.shapes`) are a stable interface: keys are never renamed or removed,
-and a value that is not known is null, an empty list or an entry in ``missing``, never zero.
+and an unknown value is null, an empty list or an entry in ``missing``, never zero.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workbench.counters import PTX, Missing, catalog, line_metric, read_all
 from workbench.model import Build, Launch, LineKey, Number, Profile, Timing, line_counters
 from workbench.views.shapes import Json, shaped, show, step
 
-#: Lines of `hot_lines`, as many as ``show --all`` prints.
+#: The most lines in `hot_lines`: as many as ``show --all`` prints.
 _HOT_LINES = 24
 
 
@@ -104,7 +104,7 @@ def _hot_line(
 ) -> show.HotSource:
     names = [line_metric(launch, catalog()[f"global_sectors{part}"]) for part in ("", "_ideal")]
     own = counters.get(line.key, {})
-    # A launch's count of a line is 0 if the line has no entry.
+    # A launch's count for a line without an entry is 0.
     sectors, ideal = (None if name is None else own.get(name, 0) for name in names)
     return show.HotSource(
         **_place(profile, line.key),
@@ -180,10 +180,10 @@ def step_of(
     stale: tuple[bool, bool] = (False, False),
     codes: Sequence[HunkCode] | None = None,
 ) -> step.StepDocument:
-    """One step, as `compare` and `explain` have it.
+    """One step, from the results of `compare` and `explain`.
 
-    `notes` must stand beside any number, such as that a side is `stale`: edited after its capture.
-    `codes` is what the compiler made of the hunks, where that was asked for.
+    `notes` must accompany every number, such as that a side is `stale`: edited after its capture.
+    `codes` is the machine code of the hunks, if requested.
     """
     old, new = comparison.old, comparison.new
     warnings = [f"not comparable: {reason}" for reason in comparison.reasons]

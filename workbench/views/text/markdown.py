@@ -1,9 +1,9 @@
 """Comments on a merge request: ``workbench diff v2 v3 --format markdown``.
 
-Of a step the sentence first, then the time, the counters that moved, what was predicted, and the
-code with what it is linked to. Everything that comes from a kernel, a report or a person
-is text: no name makes a table cell, a hidden link, a mention or an element, and no source line
-ends the block that it stands in. The whole stays below what GitHub takes in one comment.
+A comment has the step's sentence, then the time, the counters that moved, the predictions, and the
+code with its links. Everything that comes from a kernel, a report or a person is text: a name
+cannot make a table cell, a hidden link, a mention or an element, and a source line cannot end its
+code block. The comment stays within GitHub's limit.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from workbench.model import Profile
 from workbench.units import capital, count, lines_changed, quantity, several
 from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 
-#: GitHub refuses a comment of more than 65,536 characters; what is left is for the rest.
+#: GitHub refuses a comment of more than 65,536 characters; the difference is for the rest.
 LIMIT = 60_000
-_ROWS = 15  # of counters that are not folded away
-_LINES = 24  # of one side of a hunk
+_ROWS = 15  # unfolded rows of counters
+_LINES = 24  # per side of a hunk
 _WIDTH = 160  # characters of a source line
-_NAMES = 6  # that a hunk changes
+_NAMES = 6  # changed names per hunk
 
 
 def step_markdown(
@@ -38,10 +38,10 @@ def step_markdown(
     change: str = "",
     notes: Sequence[str] = (),
 ) -> str:
-    """The comment on two profiles, as `compare` and `explain` have them.
+    """The comment on two profiles, from the results of `compare` and `explain`.
 
-    `title` is the new version's, `change` what its author says was changed; `notes` must stand
-    beside any number, such as that a side is stale.
+    `title` is the new version's, `change` its author's description of the change; `notes` must
+    accompany every number, such as that a side is stale.
     """
     more = story.cause.more
     blocks = [
@@ -100,7 +100,7 @@ def _counters(comparison: Comparison) -> str:
         return _("No counter moved beyond its noise.")
     header = (_("counter"), *(inline(s.label) for s in (comparison.old, comparison.new)))
     header = (*header, _("change"), _("verdict"))
-    # A reviewer judges counters that got better or worse; the rest is there to look up.
+    # A reviewer judges counters that got better or worse; the rest is for reference.
     judged = [delta for delta in moved if delta.verdict in ("better", "worse")][:_ROWS]
     folded = [delta for delta in moved if delta not in judged]
     table = _table(header, map(_row, judged)) if judged else ""
@@ -168,7 +168,7 @@ def _captured(side: Side) -> str:
 
 
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
-    """The hunks with as much of their code as there is room for; numbers go before code."""
+    """The hunks with as much of their code as fits; numbers have priority over code."""
     silent = capital(silence(story.attribution))
     told = [f"{_head(chapter)}\n\n{_linked(chapter, silent)}" for chapter in story.chapters]
     room -= sum(len(block) + 2 for block in told)
@@ -257,6 +257,6 @@ def _rest(story: Story) -> str:
 
 
 def collapsed(title: str, text: str) -> str:
-    """A text that is folded away under its title."""
-    # The blank lines let Markdown begin again inside of the element.
+    """A text that is folded under its title."""
+    # The blank lines let Markdown begin again inside the element.
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"

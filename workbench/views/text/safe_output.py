@@ -1,9 +1,9 @@
-"""The one door for text that goes to a person: nothing in it steers, hides or forges.
+"""The only output of text to people: a text cannot control the terminal or imitate ours.
 
-A name may be somebody else's: a kernel's, a file's, a word on the command line. Whatever leaves
-for a terminal, a log or a page passes `visible` (one line) or `block` (a text whose lines are
-meant); `say` and `write` are the only ways to standard output and error. Styles are added behind
-the door (`workbench.views.terminal.console`), and JSON has escapes of its own (`escaped`).
+A name may come from another person: of a kernel, of a file, on the command line. All text for a
+terminal, a log or a page passes `visible` (one line) or `block` (a text with intended lines); only
+`say` and `write` print to standard output and error. Styles are added afterwards
+(`workbench.views.terminal.console`), and JSON has its own escapes (`escaped`).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import click
 from workbench.errors import WorkbenchError
 from workbench.language import _, told
 
-#: Invisible characters, of Unicode's class Cf: they turn text around, join or tag it.
+#: Invisible characters of Unicode's class Cf: they reorder, join or tag text.
 _FORMAT = (
     "\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
 _HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud800-\udfff]"
-#: Matches text that a GitHub runner takes for our command: `::` at the beginning of a line, after
-#: any blanks or styles, and the older `##[` anywhere.
+#: Matches text that a GitHub runner would take for our command: `::` at the beginning of a line,
+#: after any blanks or styles, and the older `##[` anywhere.
 _COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
-#: In JSON all these have escapes, which are not bytes that anything obeys.
+#: In JSON all these are escaped, so that terminals and runners do not interpret them.
 _RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
 #: Matches the places at which a long name may be broken.
 _BREAK = r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])"
-#: Stands before each further line of what is said, so that none can pass for a line of ours.
+#: Precedes each further line of a message, so that it cannot imitate a line of ours.
 _GUTTER = "\n  | "
 
 
 def visible(text: str) -> str:
-    """`text` as one line: controls as ``·``, what hides or reorders as ``⟨U+202E⟩``; tabs stay."""
+    """`text` as one line: controls as ``·``, invisible characters as ``⟨U+202E⟩``; tabs stay."""
     return (
         text
         if text.isprintable()
@@ -50,34 +50,34 @@ def visible(text: str) -> str:
 
 @cache
 def _pattern(expression: str) -> re.Pattern[str]:
-    # Made when a text needs it: hardly any does, and each takes a millisecond.
+    # Compiled on first use: few texts need it, and each takes a millisecond.
     return re.compile(expression)
 
 
 def block(text: str) -> str:
-    """`text` in lines that are meant as such, each of them visible."""
+    """`text` with its intended lines, each of them visible."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "\n".join(map(visible, text.split("\n")))
 
 
 def name_parts(name: str) -> list[str]:
-    """The pieces of a name that a line may end behind; a word of it never breaks."""
+    """The pieces of a name; a line may break after a piece, never inside a word."""
     return _pattern(_BREAK).split(name)
 
 
 def ascii_minus(text: str) -> str:
-    """`text` with the minus of ASCII before numbers, as programs read it."""
+    """`text` with an ASCII minus before numbers, for programs."""
     return _pattern(r"−(?=\d)").sub("-", text) if "−" in text else text
 
 
 def for_stream(text: str, stream: TextIO) -> str:
-    """`text` as a stream is to get it: people's minus where there is a terminal."""
+    """`text` in a stream's form: with a typographic minus if it is a terminal."""
     return text if stream.isatty() else ascii_minus(text)
 
 
 def inert(text: str) -> str:
-    """`text` in which no line is a command to a runner of GitHub."""
+    """`text` in which no line is a command to a GitHub runner."""
     return _pattern(_COMMAND).sub(r"\1·", text) if "::" in text or "##[" in text else text
 
 
@@ -88,9 +88,9 @@ def quoted(text: str) -> str:
 
 
 def say(text: str, *, err: bool = False, head: str = "", color: bool | None = None) -> None:
-    """Print what happened, a line for people.
+    """Print a line for people on an event.
 
-    Translates a sentence with a template. `head`: words before it, with a style if it has one.
+    It translates a sentence with a template. `head`: words before it, with a style if it has one.
     `color`: whether styles are printed; None: if there is a terminal.
     """
     said = for_stream(quoted(told(text)), sys.stderr if err else sys.stdout)
@@ -98,8 +98,8 @@ def say(text: str, *, err: bool = False, head: str = "", color: bool | None = No
 
 
 def complain(error: WorkbenchError) -> None:
-    """An error and its hint, on standard error."""
-    # click.style is dropped by click.echo where stderr is no terminal; NO_COLOR is ours to honour.
+    """Print an error and its hint on standard error."""
+    # click.echo drops styles if stderr is not a terminal; NO_COLOR must be handled here.
     color = False if os.environ.get("NO_COLOR") else None
     head = click.style(_("error: "), fg="red", bold=True)
     say(error.message, err=True, head=head, color=color)
@@ -110,7 +110,7 @@ def complain(error: WorkbenchError) -> None:
 
 
 def _in_rows(text: str, indent: int) -> str:
-    """A text in rows of the terminal's width, later ones indented; whole where there is none."""
+    """A text in rows of the terminal's width, later ones indented; unbroken without a terminal."""
     if not sys.stderr.isatty():
         return ascii_minus(text)
     from rich.console import Console
@@ -122,17 +122,17 @@ def _in_rows(text: str, indent: int) -> str:
 
 
 def write(text: str, *, err: bool = False, commands: bool = False) -> None:
-    """Print a document that a printer has made.
+    """Print a finished document.
 
-    `text` is whole, its last line ended. `commands`: it holds commands to a runner of GitHub, which
-    are ours.
+    `text` is complete, with its last line ended. `commands`: it holds our own commands to a GitHub
+    runner.
     """
     shown = for_stream(block(text), sys.stderr if err else sys.stdout)
     click.echo(shown if commands else inert(shown), nl=False, err=err)
 
 
 def escaped(json: str) -> str:
-    """JSON with escapes for invisible characters, and the minus of ASCII."""
+    """JSON with escapes for invisible characters, and with an ASCII minus."""
     json = ascii_minus(json)
     return json if json.isprintable() and "##[" not in json else _pattern(_RAW).sub(_escape, json)
 
@@ -143,7 +143,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def whole(value: Any) -> Any:
-    """Plain data of texts that are visible: halves of characters, which have no UTF-8."""
+    """Plain data with visible texts, without lone surrogates, which have no UTF-8."""
     if isinstance(value, str):
         return block(value)
     if isinstance(value, dict):

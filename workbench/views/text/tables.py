@@ -25,12 +25,12 @@ from workbench.views.text.safe_output import ascii_minus, visible
 
 Cells = Sequence[Any]
 
-#: Characters that a spreadsheet takes for the beginning of a formula, in either width.
+#: Characters with which a spreadsheet begins a formula, in both widths.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Cells]) -> str:
-    """RFC 4180 text, but with Unix line ends and texts that are safe; None is an empty cell."""
+    """RFC 4180 text, but with Unix line ends and safe texts; None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(_cell, header))
@@ -45,9 +45,9 @@ def _cell(cell: object) -> object:
 
 
 def safe_text(cell: str) -> str:
-    """A text in one line, which no spreadsheet computes: OWASP's apostrophe before a formula.
+    """A text in one line that spreadsheets do not compute: OWASP's apostrophe before a formula.
 
-    Nothing is a formula that is a number.
+    A number is not a formula.
     """
     cell = ascii_minus(cell)
     shown = visible(cell)
@@ -61,7 +61,7 @@ def safe_text(cell: str) -> str:
 
 
 def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
-    """A GitHub-flavoured table; cells are text, whatever they hold."""
+    """A GitHub-flavoured table; all cells are plain text."""
 
     def line(cells: Iterable[Any]) -> str:
         return "| " + " | ".join(inline(str(cell)) for cell in cells) + " |"
@@ -96,7 +96,7 @@ def list_csv(lists: list[StudyList]) -> str:
 
 
 def list_markdown(lists: list[StudyList]) -> str:
-    """A heading and a table per study, as a README can hold."""
+    """A heading and a table per study, for a README."""
     parts = []
     for each in lists:
         where = f" ({each.problem}, {each.device})" if each.problem else ""
@@ -189,6 +189,6 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def named_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """`to_csv` of named values. `columns` are all that any row has, where none are named."""
+    """`to_csv` of named values. `columns` are by default all those of any row."""
     names = columns or tuple(dict.fromkeys(name for row in rows for name in row))
     return to_csv(names, ([row.get(name) for name in names] for row in rows))

@@ -1,5 +1,5 @@
-"""Figures as plain data, each with the table behind it; the page's script draws them.
+"""Figures as plain data, each with a table of its numbers; the page's script draws them.
 
-In come records of the analysis and of what is recorded; out go Plotly's traces and layouts
-with colours as tokens, and rows of text.
+The input is records of the analysis and the store. The output is Plotly's traces and layouts, with
+colours as tokens, and rows of text.
 """

@@ -1,9 +1,9 @@
-"""Charts that are drawn without the script, as inline SVG: the memory chart, and a run over time.
+"""Charts drawn as inline SVG, without the script: the memory chart, and a run over time.
 
-The memory chart is three hops from the SM to device memory. A hop has its places left and right
-and an arrow for each flow between them, as thick as its amount; of two profiles the old one's
-arrow lies over the new one's. Beside each other the hops are one chart, on a narrow page they
-stand below each other. All lengths are computed here; the template only prints them.
+The memory chart has three hops from the SM to device memory. A hop has places on the left and right
+and an arrow for each flow between them; its width shows the amount. For two profiles, the old one's
+arrow is above the new one's. On a wide page the hops form one chart; on a narrow page they are
+below each other. All lengths are computed here; the template only prints them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workbench.views.html.page import Link, View
 from workbench.views.html.parts import CounterCell, cell, percent
 from workbench.views.sheets.memory import amount, arrow, flow_rows, level_rows, share
 
-#: Side (0 is the first profile) and line of a source -> "#L39", or "" where it is not shown.
+#: Side (0 is the first profile) and line of a source -> "#L39", or "" if it is not shown.
 Anchor = Callable[[int, LineKey], str]
 
-_WIDTH, _BOX, _SM, _SLAB = 400, 108, 74, 10  # of a hop, a place, the SM, a place that goes on
-_ROW, _TEXT, _GAP = 70, 15, 14  # heights: of a flow, of a line of text, between places
-_THICK, _HEAD = 26.0, 8.0  # of the widest arrow (two share it), length of its head
+_WIDTH, _BOX, _SM, _SLAB = 400, 108, 74, 10  # widths: a hop, a place, the SM, a continued place
+_ROW, _TEXT, _GAP = 70, 15, 14  # heights: a flow, a line of text, a gap
+_THICK, _HEAD = 26.0, 8.0  # width of the widest arrow (two share it), length of its head
 _LEAST = 1.5
-#: Lines that light up with an arrow, and the least share of one.
+#: The most lines highlighted with an arrow, and the least share of a line.
 _LIT = 24
 LEAST_SHARE = 0.005
 _HOPS: tuple[tuple[str, tuple[Place, ...], tuple[Place, ...]], ...] = (
@@ -38,7 +38,7 @@ _HOPS: tuple[tuple[str, tuple[Place, ...], tuple[Place, ...]], ...] = (
 )
 
 
-#: A side's part of an arrow, or of a place: an SVG path and its classes.
+#: One side's part of an arrow or a place: an SVG path and its classes.
 Band = tuple[str, str]
 
 
@@ -52,8 +52,8 @@ class _Stretch(NamedTuple):
 class Drawing:
     """The chart of one profile or of two.
 
-    Of one side, or the old and the new one. `anchor` says where a line stands on the page; `prefix`
-    is of the ids of the table's rows, `counters` stands before a counter's id in its address.
+    It has one side, or the old and the new one. `anchor` gives the address of a line on the page;
+    `prefix` begins the ids of the table's rows, `counters` begins the address of a counter.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Drawing:
             self._most[flow.unit] = max(self._most.get(flow.unit, 0.0), flow.amount or 0.0)
         self._places = self._layout()
 
-    # --- where everything is -------------------------------------------------------
+    # --- layout --------------------------------------------------------------------
 
     def _between(self, left: Sequence[Place], right: Sequence[Place]) -> list[tuple[Transfer, ...]]:
         ends = {(a, b) for a in left for b in right}
@@ -100,9 +100,9 @@ class Drawing:
     # --- shapes --------------------------------------------------------------------
 
     def hops(self) -> list[View]:
-        """The three drawings; the second and third begin where the L1 does.
+        """The three drawings; the second and third begin at the height of the L1.
 
-        Their shapes are arrows and places: links to a row or counter, that light up lines.
+        Their shapes are arrows and places: links to a row or counter that highlight lines.
         """
         whole = self._places["sm"].height + 2
         out = []
@@ -188,11 +188,11 @@ class Drawing:
         row = self._texts[flows[-1].id]
         known = any(flow.amount is not None for flow in flows)
         plural = units.plural("wavefront")
-        # As far as a glance needs it; the table has a share's digits.
+        # A rough value is enough here; the table has a share's digits.
         shares = [x.share for x in flows]
         rough = [_("under 1%") if x is not None and x < 0.01 else share(x) for x in shares]
         amounts = arrow(row.amounts) if known else _("unknown")
-        # Between its lines an arrow is met as well.
+        # The pointer also hits an arrow between its lines of text.
         wide, high = across[1] - across[0], down[1] - down[0] + 18
         whole = _rectangle(across[0], down[0] - 13, wide, high)
         left, right = map(_number, across)
@@ -245,7 +245,7 @@ class Drawing:
     # --- lines and table -----------------------------------------------------------
 
     def lit(self, rows: Sequence[Sequence[Transfer]]) -> str:
-        """The ids of lines that flows come from, those that ask for most first."""
+        """The ids of the lines that cause flows, the largest share first."""
         found: dict[str, float] = {}
         for flows in rows:
             for side, flow in enumerate(flows):
@@ -270,7 +270,7 @@ class Drawing:
 
 
 def _tone(of_peak: float | None) -> str:
-    """A class for quarters of peak."""
+    """The class for a quarter of peak."""
     return "p" if of_peak is None else f"p{min(int(of_peak * 4), 3)}"
 
 
@@ -284,8 +284,8 @@ def _rectangle(x: float, y: float, width: float, height: float) -> str:
 
 # --- tables ---------------------------------------------------------------------------
 
-#: Row title, then the counters for: instructions, requests, sectors or wavefronts, per request,
-#: efficiency, excess. "" leaves a cell empty.
+#: Row title, then the counters for instructions, requests, sectors or wavefronts, amount per
+#: request, efficiency and excess. "" leaves a cell empty.
 _WHOLE = ("{}s", "{}_requests", "{}_sectors", "{}_sectors_per_request", "{}_efficiency", "")
 _ACCESSES = (
     (N_("Global loads"), *(name.format("global_load") for name in _WHOLE)),
@@ -311,11 +311,11 @@ _ACCESSES = (
     (N_("Local loads"), "local_loads", "", "", "", "", ""),
     (N_("Local stores"), "local_stores", "", "", "", "", ""),
 )
-#: Lines that a flow's row names.
+#: The most lines that a flow's row names.
 _NAMED = 4
 
 
-#: A row of the table of accesses; None where a kind of access has no such counter.
+#: A row of the table of accesses; None if a kind of access has no such counter.
 AccessRow = tuple[str, tuple[CounterCell | None, ...]]
 
 
@@ -336,7 +336,7 @@ def memory_view(
     prefix: str = "",
     counters: str = "#",
 ) -> View:
-    """The memory chart of one profile or of two, and the same as a table.
+    """The memory chart of one profile or of two, with its table.
 
     The arguments are those of `Drawing`.
     """
@@ -355,7 +355,7 @@ def memory_view(
                 flow=words,
                 lines=links[:_NAMED],
                 more=_("and {n} more").format(n=units.count(more)) if more > 0 else "",
-                lit=drawing.lit([flows]),  # the ids of lines that light up with it
+                lit=drawing.lit([flows]),  # the ids of lines highlighted with it
                 counter=f"{counters}{last.counter}" if last.counter else "",
                 made_of=next((flow.ncu for flow in reversed(flows) if flow.ncu), ""),
             )
@@ -376,7 +376,7 @@ def memory_view(
 _POINTS, _HEIGHT = 128, 100
 
 
-#: One series of all sides; None where a side was not sampled for it.
+#: One series of all sides; None for a side that was not sampled for it.
 LaneRow = tuple[View | None, ...]
 
 
@@ -413,7 +413,7 @@ def _rows(
 
 
 def _area(lane: Lane, share: float) -> View:
-    """A side's series: an SVG path of so many points, and its part of the longer run."""
+    """A side's series: an SVG path of at most `_POINTS` points, its part of the longer run."""
     merged = math.ceil(len(lane.values) / _POINTS)
     parts = [lane.values[n : n + merged] for n in range(0, len(lane.values), merged)]
     known = [[value for value in part if value is not None] for part in parts]

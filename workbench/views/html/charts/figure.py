@@ -1,8 +1,8 @@
-"""Figures for Plotly, as plain data: what is drawn is decided here, drawing is Plotly's.
+"""Figures for Plotly, as plain data: the contents are decided here, and Plotly draws them.
 
 Colours are tokens (``@c1``) that the page replaces by its stylesheet's values, so one
-figure serves light and dark. Every mark that a colour tells apart is also told apart
-by a pattern, a symbol or a label. All numbers that a reader sees were formatted by
+figure serves light and dark. Every mark distinguished by colour is also distinguished by a pattern,
+a symbol or a label. All numbers that a reader sees were formatted by
 `workbench.units`; axis ticks are given as text for the same reason.
 """
 
@@ -21,23 +21,23 @@ from workbench.model import Record
 
 Json = dict[str, Any]
 
-#: More than a ladder has versions: in no chart does a colour come twice.
+#: More than the versions of a ladder, so that no chart uses a colour twice.
 COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
-#: The common style of figures; `HATCHED` tells bars apart without their colours.
+#: The common style of figures; `HATCHED` distinguishes bars without colour.
 _STYLE: dict[str, Json] = tomli.loads(
     (Path(__file__).parents[3] / "data/figure.toml").read_text(encoding="utf-8")
 )
 HATCHED = _STYLE["hatched"]
 
-#: Room right of the longest bar, for numbers; a peak is drawn up to this far from it.
+#: Room right of the longest bar, for numbers; a peak within this factor is drawn.
 _LABELS, _FAR = 1.2, 1.35
 #: Keeps a bar's label clear of its interval.
 _GAP = "\u2002"
 
 
 class Figure(Record, frozen=True):
-    """A figure with the place it needs and its spoken name.
+    """A figure with the space it needs and its accessible name.
 
     `spec` has Plotly's ``data`` and ``layout``; ``narrow`` replaces parts of the layout on
     a phone, and ``traces`` parts of each trace.
@@ -47,11 +47,11 @@ class Figure(Record, frozen=True):
     label: str
     height: int  # CSS pixels, reserved before Plotly draws
     spec: Json
-    tall: int = 0  # on a phone, where that is another height
+    tall: int = 0  # on a phone, if that differs
 
 
 class Plot(Record, frozen=True):
-    """A figure, and the table behind it."""
+    """A figure, and the table with its numbers."""
 
     figure: Figure
     head: tuple[str, ...]
@@ -67,7 +67,7 @@ class Mark(Record, frozen=True):
 
 
 def plain(text: str) -> str:
-    """Text for Plotly, which would read tags in it: ``<b>`` stays ``<b>``."""
+    """Text escaped for Plotly, which interprets tags: ``<b>`` stays ``<b>``."""
     return escape(text, quote=False)
 
 
@@ -86,7 +86,7 @@ def axis_of(**changes: Any) -> Json:
 
 
 def errors(below: list[float], above: list[float], color: str = "@ink") -> Json:
-    """Error bars: how far intervals reach to either side."""
+    """Error bars: the length of intervals on each side."""
     return {
         "type": "data",
         "symmetric": False,
@@ -99,7 +99,7 @@ def errors(below: list[float], above: list[float], color: str = "@ink") -> Json:
 
 
 def scatter(mode: str, x: list[Any], y: list[Any], hover: list[str], **more: Any) -> Json:
-    """Points or a line, in data's units, and what is said of each point."""
+    """Points or a line, in data units, and the hover text of each point."""
     named: Json = {key: more.pop(key) for key in ("name", "showlegend") if key in more}
     return {
         "type": "scatter",
@@ -125,7 +125,7 @@ def ticks(top: float, unit: str, wanted: int = 5) -> Json:
 
 
 class IntervalBar(Record, frozen=True):
-    """One bar of `intervals`: a value, and how far its interval reaches below and above."""
+    """One bar of `intervals`: a value, and the length of its interval below and above."""
 
     name: str
     mark: Mark
@@ -140,7 +140,7 @@ def intervals(
     """Horizontal bars with intervals; references are hatched, a peak is a dashed line."""
     names = [plain(row.name) for row in rows]
     top = max([row.mark.value + row.above for row in rows], default=1.0)
-    # A peak beyond the bars and their numbers would press them flat: it is then said, not drawn.
+    # A peak far beyond the bars would make them too short: it is then written, not drawn.
     drawn = peak is not None and peak.value <= _FAR * top
     limit = max(top * _LABELS, 1.02 * peak.value if peak and drawn else 0.0)
     if peak is not None and not drawn:
@@ -169,7 +169,7 @@ def intervals(
     )
     if drawn and peak:
         layout |= _peak_line(peak)
-    # On a phone a label takes more than half of the plot beside long names.
+    # On a phone, beside long names, a label takes more than half of the plot.
     room = max(limit, top * 2.2)
     narrow = {"xaxis": axis_of(range=[0, room], **ticks(room, unit, 3))}
     height = 74 + 32 * len(rows)

@@ -34,16 +34,16 @@ from workbench.views.html.page import View
 #: The unit of an axis with categories.
 NAMES = "name"
 _DASHES = ("solid", "dash", "dot", "dashdot")
-#: From this factor between the ends on, an axis is logarithmic.
+#: An axis is logarithmic from this factor between its ends.
 _LOG = 8.0
 _TICKS = 12
 #: Sizes below this are written out on an axis.
 _SIZE = 10_000_000
-#: Letters of a version's name, as ``v12`` has them, of which two fit a phone's row.
+#: The length of a short name, such as ``v12``; two of them fit a phone's row.
 _SHORT = 5
-#: Room of a legend's row on a phone, and of the plot beside it, in CSS pixels.
+#: Height of a legend's row on a phone, and of the plot without it, in CSS pixels.
 _LEGEND_ROW, _PLOT = 20, 260
-#: A line of text and a letter, and what is around a plot on a wide page, in CSS pixels.
+#: Sizes in CSS pixels: a line of text, a letter, and the margins of a plot on a wide page.
 _LINE, _LETTER, _AROUND = 13, 7, 130
 
 
@@ -58,9 +58,9 @@ class Point(Record, frozen=True):
 
 
 class Series(Record, frozen=True):
-    """A line; a reference (a baseline) is dashed and grey, one of many that is `quiet` thin.
+    """A line; a reference (a baseline) is dashed and grey, and a `quiet` one is thin.
 
-    `place` keeps colour and symbol of a version the same in all charts; -1: its own order.
+    `place` keeps a version's colour and symbol the same in all charts; -1: in order.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Series(Record, frozen=True):
 
 
 class Axis(Record, frozen=True):
-    """An axis: its title, unit, and labelled places where it has some of its own."""
+    """An axis: its title, unit, and labelled places if it has its own."""
 
     title: str
     unit: str = ""
@@ -83,7 +83,7 @@ def _scale(values: Sequence[float], axis: Axis) -> Json:
     """Type, range and ticks of an axis that shows `values`."""
     low, high = min(values), max(values)
     if axis.unit == NAMES:
-        # Places in a row mean an order, no amount: their distances are all alike.
+        # Categories have an order but no amount: their distances are equal.
         out: Json = {"range": [low - 0.5, high + 0.5]}
         return out | _labels(axis)
     logarithmic = not axis.from_zero and low > 0 and high / low >= _LOG
@@ -108,7 +108,7 @@ def _labels(axis: Axis) -> Json:
 
 
 def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
-    """Names to write at the lines' right ends: those that stand clear of the ones above them."""
+    """Names to write at the lines' right ends: those that do not overlap earlier ones."""
     logarithmic = scale.get("type") == "log"
     low, high = map(float, scale["range"])
 
@@ -119,7 +119,7 @@ def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
     right = max(point.x for line in series for point in line.points)
     names = [""] * len(series)
     taken: list[float] = []
-    # Versions before libraries, which the dash tells already; the newest first.
+    # Versions before libraries, which the dash distinguishes already; the newest first.
     order = sorted(range(len(series)), key=lambda n: (series[n].reference, -n))
     for n in order:
         at = place(series[n])
@@ -145,9 +145,8 @@ def lines(
 ) -> Figure:
     """Lines with markers, distinguished by colour, symbol and dash.
 
-    `identity` is its id on the page, `label` its spoken name. `here` is the one point that is
-    marked, for "this is where we are"; values then hold until the next point, and no other markers
-    are drawn. `height` is in CSS pixels.
+    `identity` is its id on the page, `label` its accessible name. `here` is the current point, the
+    only one with a marker; values then hold until the next point. `height` is in CSS pixels.
     """
     xs = [point.x for line in series for point in line.points] + ([here.x] if here else [])
     ys = [point.y + point.above for line in series for point in line.points]
@@ -171,7 +170,7 @@ def lines(
             "b": 36,
         },
     )
-    # A phone has room for one or two names a row; the plot keeps its height all the same.
+    # A phone has room for one or two names per row; the plot still keeps its height.
     named = [line.name for line in series if not line.quiet]
     columns = 2 if max(map(len, named), default=0) <= _SHORT else 1
     rows = math.ceil(len(named) / columns) if several else 0
@@ -244,7 +243,7 @@ def _errors(line: Series, colour: str) -> Json:
 
 
 def round_places(values: Sequence[float], unit: str = "") -> tuple[tuple[float, str], ...]:
-    """Given values as labelled places of an axis."""
+    """The given values as labelled places of an axis."""
     known = sorted(set(values))
     # A size is a name: 16,384, not 16.4 k.
     whole = not unit and all(float(value).is_integer() and value < _SIZE for value in known)
@@ -260,7 +259,7 @@ _HEIGHT = 210
 
 
 class _Question(Record, frozen=True):
-    """One resource: what it is called, its unit, where the launch is, and the others' values."""
+    """One resource: its name, its unit, the launch's value, and the others' values."""
 
     id: str
     what: str
@@ -272,10 +271,10 @@ class _Question(Record, frozen=True):
 def what_if(launch: Launch, chip: Chip | None, prefix: str) -> View | None:
     """The curves of a launch, and one table of their corners.
 
-    None where the chip or the launch's resources are unknown.
+    None if the chip or the launch's resources are unknown.
 
-    They take the largest shared-memory part that the chip can give, because the driver
-    would choose another one for another need.
+    They assume the chip's largest shared-memory part, because the driver would choose another part
+    for another need.
     """
     need = resources(launch)
     return _curves(need, chip, prefix, current()) if chip is not None and need is not None else None
@@ -283,7 +282,7 @@ def what_if(launch: Launch, chip: Chip | None, prefix: str) -> View | None:
 
 @lru_cache(maxsize=64)
 def _curves(need: Resources, chip: Chip, prefix: str, _lang: str) -> View:
-    # A version's launches need the same on every problem, in one language.
+    # In one language, a version's launches need the same resources on every problem.
     warps = range(chip.warp_size, chip.max_threads_per_block + 1, chip.warp_size)
     registers = range(_LEAST_REGISTERS, chip.registers_per_thread + 1)
     shared = range(0, chip.shared_per_block + 1, _SHARED_STEP)

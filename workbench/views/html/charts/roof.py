@@ -1,4 +1,4 @@
-"""The roofline figure: points under ceilings, axes logarithmic, labels where there is room."""
+"""The roofline figure: points under ceilings, logarithmic axes, labels where there is room."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from workbench.views.html.charts.figure import (
 
 # --- labels beside points -------------------------------------------------------------
 # Plotly draws a point's label at the given place and lets labels overlap. Here
-# each label is tried on the four sides of its point, in pixels of a plot of an assumed
-# size, and left out where none is free; hovering and the table name every point.
+# each label is tried on the four sides of its point, in pixels of a plot of an assumed size, and
+# left out if none is free; hovering and the table name every point.
 
-#: Half of a point's mark, its distance to a label, and a label's height and letters, in pixels.
+#: In pixels: half of a point's mark, its distance to a label, a label's height, a letter's width.
 _MARK, _GAP, _LINE, _LETTER = 6.0, 2.0, 14.0, 6.6
 
 #: Plotly's names for the sides, in the order in which they are tried.
@@ -56,7 +56,7 @@ class Box(NamedTuple):
     bottom: float
 
     def meets(self, other: Box) -> bool:
-        """True if the two have a point in common that is not on their edges."""
+        """True if the two rectangles have a common point inside their edges."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -70,7 +70,7 @@ class Box(NamedTuple):
 
 
 def box(spot: Spot, side: str) -> Box:
-    """The place of a label on one side of its point."""
+    """The rectangle of a label on one side of its point."""
     wide = _LETTER * len(spot.label)
     if side.startswith("middle"):
         right = side.endswith("right")
@@ -87,9 +87,9 @@ def _marks(spots: Sequence[Spot]) -> list[Box]:
 def placed(
     spots: Sequence[Spot], width: float, height: float, others: Sequence[Box] = ()
 ) -> list[PointLabel]:
-    """A label for each point that has room for one; those of the greatest interest come first.
+    """A label for each point that has room for one; the most important points come first.
 
-    The plot's size is in pixels; `others` are texts that stand in it already.
+    The plot's size is in pixels; `others` are texts that are already in it.
     """
     taken = [*_marks(spots), *others]
     out = []
@@ -110,12 +110,12 @@ def placed(
 
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "x", "pentagon")
-#: Widths of the plot (a ladder's, a launch's, a phone's) for which labels are placed, and what is
-#: around it, in pixels.
+#: Widths of the plot (a ladder's, a launch's, a phone's) for which labels are placed, and its
+#: margins, in pixels.
 _WIDE, _HALF, _NARROW, _AROUND = 660.0, 520.0, 240.0, 80.0
 _FEW = 3
 _DASHES: dict[Level, str] = {"shared": "dot", "L1": "dot", "L2": "dash", "DRAM": "solid"}
-#: Names of roofs; that of shared memory is the L1's.
+#: Names of roofs; shared memory has that of the L1.
 _NAMES: dict[Level, str] = {
     "shared": N_("shared memory (dotted)"),
     "L1": N_("L1 and shared memory (dotted)"),
@@ -133,13 +133,13 @@ class Dot(Record, frozen=True):
     intensity: float
     rate: float
     hover: str
-    alone: bool = False  # on no path
+    alone: bool = False  # not on the path
 
 
 def decades(low: float, high: float, unit: str = "") -> Json:
     """Logarithmic ticks that cover `low` to `high`, as formatted text.
 
-    Powers of ten, or 1, 2 and 5 of each where fewer than three powers would be seen.
+    Powers of ten, or 1, 2 and 5 times each if fewer than three powers would be visible.
     """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     values = [10.0**power for power in range(first, last + 1)]
@@ -166,7 +166,7 @@ def peak_text(roof: Roof) -> str:
 
 
 def dots(place: Position, label: str) -> dict[Level, Dot]:
-    """A position as one dot per memory level that was measured."""
+    """A position as one dot per measured memory level."""
     unit = rate_unit(place.unit)
     out: dict[Level, Dot] = {}
     for level in LEVELS:
@@ -180,7 +180,7 @@ def dots(place: Position, label: str) -> dict[Level, Dot]:
 
 
 def _roof_line(roof: Roof, level: Level, low: float, high: float) -> Json:
-    """The ceiling of a unit over a level whose bandwidth is known."""
+    """The ceiling of a unit over a level with known bandwidth."""
     slope = roof.slope(level)
     xs = [low, max(low, min(roof.flops / slope, high)), high]
     return {
@@ -195,13 +195,13 @@ def _roof_line(roof: Roof, level: Level, low: float, high: float) -> Json:
 
 
 def nearest(place: Position, top: Roof) -> str:
-    """``L2, 83.1%``: the roof that a launch is closest to, and how close; "" if none is known."""
+    """``L2, 83.1%``: the closest roof to a launch, and its share of it; "" if none is known."""
     levels = [level for level in LEVELS if place.intensity(level) and top.slope(level)]
     if not levels or not top.flops:
         return ""
     roofs = {level: top.above(place.intensity(level) or 0.0, level) for level in levels}
     level = min(levels, key=lambda level: roofs[level])
-    # If arithmetic is the lower roof at every level, the unit itself is the closest one.
+    # If arithmetic is the lower roof at every level, the unit is the closest roof.
     bound = _("shared memory") if level == "shared" else level
     name = bound if roofs[level] < top.flops else _("{unit} peak").format(unit=top.unit)
     share = units.quantity(100 * place.rate / roofs[level], "%")
@@ -211,7 +211,7 @@ def nearest(place: Position, top: Roof) -> str:
 def _labels(
     series: Sequence[list[Dot]], view: _Window, width: float, texts: Sequence[RoofText]
 ) -> tuple[list[list[PointLabel]], list[Json]]:
-    """Labels of all points, the ends of a path first, libraries last; and texts of the roofs."""
+    """Labels of all points, the ends of a path first and libraries last, and texts of the roofs."""
     places = [(number, place) for number, dots in enumerate(series) for place in range(len(dots))]
 
     def interest(at: tuple[int, int]) -> tuple[bool, bool, int]:
@@ -284,7 +284,7 @@ class RoofText(NamedTuple):
         return Box(left, top, left + wide, top + high)
 
     def annotation(self, place: tuple[float, str, float, str]) -> Json:
-        """As Plotly takes it."""
+        """The annotation in Plotly's form."""
         x, xanchor, y, yanchor = place
         return {
             "x": x,
@@ -306,7 +306,7 @@ def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> 
     low, high = view.y
     for roof in roofs:
         y = (math.log10(roof.flops) - low) / (high - low)
-        # The first, third and last lie so far apart that no point touches two of them.
+        # The first, third and last are so far apart that a point touches at most one of them.
         sides = ((1.0, "right"), (0.72, "center"), (0.5, "center"), (0.0, "left"))
         places = [(x, side, y, anchor) for anchor in ("bottom", "top") for x, side in sides]
         out.append(RoofText((peak_text(roof),), tuple(places)))
@@ -351,14 +351,14 @@ def roofline(
 ) -> Figure:
     """Points under a roof, both axes logarithmic.
 
-    `identity` is its id on the page, `label` its spoken name. Each series has a colour and a symbol
-    of its own; `roofs` are the ceilings, one for each unit in use, which share one memory
+    `identity` is its id on the page, `label` its accessible name. Each series has its own colour
+    and symbol; `roofs` are the ceilings, one for each unit in use, which share one memory
     bandwidth. `path` joins the points of a series by a line, for a ladder. `unit` is ``flop/s``, or
-    ``op/s`` where integers are among the work.
+    ``op/s`` if the work includes integer operations.
     """
     dots = [dot for __, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]
-    # The slope of device memory is where a reader looks for it, whatever has points.
+    # The slope of device memory is always shown, as readers expect it.
     seen = {"DRAM", *dict(series)}
     levels = [each for each in LEVELS if each in seen and (each != "shared" or "L1" not in seen)]
     ridges = [roof.flops / roof.slope(x) for roof in known for x in levels if roof.slope(x)]
@@ -380,7 +380,7 @@ def roofline(
     narrow: list[Json] = [{} for __ in data]
     for index, (name, found) in enumerate(series):
         alone = [dot.alone for dot in found]
-        # Places before which a path is broken.
+        # Indices before which a path is interrupted.
         gaps = [n for n in range(1, len(found)) if path and (alone[n] or alone[n - 1])]
         named = _texts(wide[index], gaps)
         data.append(_trace(name, index, found, gaps, named, "lines+" if path else ""))

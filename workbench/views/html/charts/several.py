@@ -19,14 +19,14 @@ from workbench.views.html.charts.figure import Plot
 from workbench.views.html.page import Link, View
 from workbench.views.html.parts import cell, hue
 
-#: States that a chart tells apart; the others are added up, but for those that weigh anywhere.
+#: The most states that a chart distinguishes; the others are added up, except large ones.
 _STACKED = 7
 
 
 def stack_stalls(named: list[tuple[str, Profile]], noun: str = N_("Version")) -> View | None:
     """Durations under the profiler, split over warp states; None if no launch has any.
 
-    As bars of shares, and as a table of times.
+    The result has bars of shares, and a table of times.
     """
     bars = [(name, parts) for name, profile in named if (parts := state_seconds(profile))]
     if not bars:
@@ -62,7 +62,7 @@ def roof_path(
 ) -> Plot | None:
     """Launches under one roof, one series per memory level, `joined` in order as a path.
 
-    Those named in `apart` (libraries, which are not a step of the ladder) stay off the path.
+    Those named in `apart` (libraries, which are not steps of the ladder) are not on the path.
     """
     places = [
         (name, launch, place)
@@ -82,7 +82,7 @@ def roof_path(
         rate = units.quantity(place.rate, charts_roof.rate_unit(place.unit))
         closest = charts_roof.nearest(place, roofline.roof(chip, launch, place.unit))
         rows.append((name, rate, place.unit, closest or units.quantity(None), *cells))
-    # Words for both where a ladder leads from float32 to integers.
+    # Words for both if a ladder goes from float32 to integers.
     rates = {charts_roof.rate_unit(place.unit) for *__, place in places}
     unit = "op/s" if "op/s" in rates else "flop/s"
     work = charts_roof.work_word(unit)
@@ -105,9 +105,9 @@ def roof_path(
 
 
 # --- tables of counters ---------------------------------------------------------------
-# A ladder grows by versions, never by counters: so the table grows downwards.
+# A ladder gets more versions, never more counters, so versions are the rows.
 
-#: The counters whose way down the ladder tells most of the story.
+#: The counters whose changes along the ladder explain most of it.
 KEY_COUNTERS = (
     "duration",
     "sm_throughput",
@@ -124,12 +124,12 @@ KEY_COUNTERS = (
     "registers",
     "allocated_shared",
 )
-#: Counters for the nearness of launches to each peak, in percent.
+#: Counters that show how close launches are to each peak, in percent.
 PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 
 
 def counter_table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> View | None:
-    """Columns, with a unit only where the values do not say it; and rows, each under its link.
+    """Columns, with a unit if the values lack it; and rows, each with its link.
 
     Counters that no launch has are left out; None without any.
     """
@@ -138,7 +138,7 @@ def counter_table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str])
         column = [cell(launch, counter) for __, launch in named]
         if all(item.missing for item in column):
             continue
-        # "Shared wavefronts" says what is counted.
+        # "Shared wavefronts" names the unit already.
         unit = next((c.unit for c in column if c.unit not in counter.title.lower()), "")
         columns.append((counter, unit))
         cells.append(column)

@@ -34,16 +34,16 @@ _VISIBLE = 0.2
 #: The length of a total's mark on an axis that does not start at zero, as a part of the axis.
 _MARK = 0.006
 _WIDE, _NARROW = 34, 32
-#: On a phone a step's name and number stand above its bar, this far from its middle.
+#: On a phone a step's name and number are above its bar, this far from its middle.
 _ABOVE, _ROW = 14, 38
 _COLOURS = {"total": "@bar", "good": "@good", "bad": "@bad", "": "@soft"}
 _SHAPES = {"total": "", "good": "", "bad": "/", "": "."}
 
 
 class Fall(Record, frozen=True):
-    """One step: how much it adds, with its error either way, and what is said of it.
+    """One step: the amount it adds, with its error on each side, and its text.
 
-    `tone` is ``good``, ``bad``, "" (no direction) or ``total``; `href` where a click leads.
+    `tone` is ``good``, ``bad``, "" (no direction) or ``total``; `href` is the target of a click.
     """
 
     label: str
@@ -73,9 +73,9 @@ def _short(label: str, room: int) -> str:
 def waterfall(
     identity: str, label: str, old: Fall, falls: list[Fall], new: Fall, unit: str, axis: str
 ) -> Figure:
-    """A waterfall from one `total` to another; what gets better is solid, worse hatched."""
+    """A waterfall from one `total` to another; better steps are solid, worse ones hatched."""
     every = [old, *falls, new]
-    # Each step starts where the one before it ended, and both totals at zero.
+    # Each step starts at the end of the one before it, and both totals at zero.
     ends = list(accumulate(fall.delta for fall in [old, *falls]))
     names = [fall.label for fall in every]
     places = [f"{place}" for place in range(len(names))]
@@ -83,7 +83,7 @@ def waterfall(
     cut = 0 < high - low < _VISIBLE * top
     start = max(0.0, low - 0.6 * (high - low)) if cut else 0.0
     end = high + (0.1 * (high - low) if cut else 0.04 * top)
-    # On an axis that does not start at zero a total's length would mislead: only its end is marked.
+    # On an axis without zero, a total's length would mislead: only its end is marked.
     sizes = [_MARK * (end - start)] * 2 if cut else [old.delta, new.delta]
     lengths = [sizes[0], *(fall.delta for fall in falls), sizes[1]]
     bases = [old.delta - sizes[0], *ends[:-1], new.delta - sizes[1]]
@@ -94,7 +94,7 @@ def waterfall(
         yaxis=_rows(places, [_short(name, _WIDE) for name in names], 12),
         template=_shared(12, {"x": 1, "xanchor": "left", "xshift": 6}),
         annotations=_values(places, every),
-        # Thin lines from where one bar ends to where the next one starts.
+        # Thin lines from the end of one bar to the start of the next one.
         shapes=[{"x0": x, "x1": x, "y0": y, "y1": y + 1} for y, x in enumerate(ends)],
         margin={"l": 8, "r": 16 + 7 * max(len(fall.text) for fall in every), "t": 8, "b": 36},
         bargap=0.34,
@@ -130,7 +130,7 @@ def _bars(places: list[str], every: list[Fall], bases: list[float], lengths: lis
 
 
 def _shared(size: int, place: Json) -> Json:
-    """The common properties of all numbers and joints, written once: a step has dozens of each."""
+    """The common properties of all numbers and connectors, written once: a step has dozens."""
     return {
         "layout": {
             "annotationdefaults": {
@@ -150,7 +150,7 @@ def _shared(size: int, place: Json) -> Json:
 
 
 def _values(places: list[str], every: list[Fall]) -> list[Json]:
-    """The numbers in a column of their own, right of the bars."""
+    """The numbers, in their own column right of the bars."""
     return [
         {"y": place, "text": plain(fall.text)}
         | ({"font": {"color": _COLOURS[fall.tone]}} if fall.tone in ("good", "bad") else {})
@@ -189,7 +189,7 @@ _STEPS = 12
 def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -> Fall:
     """Several stalls of a part as one step, or of many parts (None) as the last one."""
     delta = sum(stall.delta_s for stall in stalls)
-    # Single errors as they are, several by the root of their squares (Newcombe).
+    # A single error stays; several are combined by the root of the sum of squares (Newcombe).
     below = math.sqrt(sum((stall.delta_s - stall.low_s) ** 2 for stall in stalls))
     above = math.sqrt(sum((stall.high_s - stall.delta_s) ** 2 for stall in stalls))
     name = part.name if part else _("All the rest")
@@ -197,7 +197,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
     text = f"{units.signed(delta, 's')} ±{units.quantity(max(below, above), 's')}"
     tone = "good" if delta < 0 else "bad"
     if part is None or part.link in ("unknown", "elsewhere") or delta - below <= 0 <= delta + above:
-        tone = ""  # nobody's doing, or the sampling error leaves the sign in doubt
+        tone = ""  # not caused by a hunk, or its sign is within the sampling error
     return Fall(
         label=f"{name}: {what}",
         delta=delta,
@@ -244,7 +244,7 @@ def _stall_title(stall: StallDelta) -> str:
 def time_waterfall(split: TimeSplit, old: str, new: str) -> View:
     """The change of time by part and warp state, with the sampling error of each step.
 
-    A figure, and the table behind it; `old` and `new` are the names of the sides.
+    A figure and its table; `old` and `new` are the names of the sides.
     """
     figure = waterfall(
         "time-waterfall",

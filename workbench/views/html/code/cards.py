@@ -1,10 +1,9 @@
-"""The hunks of a step as cards: code, what it is linked to, what the compiler made of it.
+"""The hunks of a step as cards: the code, its links, and its machine code.
 
-How many stand open, and how many are folded together, is a matter of the room that a reader
-has; their order is the story's. Of machine code the page holds one line for each hunk. The
-aligned instructions lie in a file beside it, which the page's script reads when somebody opens
-them: a step of two unrolled kernels has thousands, and of those only the ones that cost time are
-told, with a link to all others.
+The available space decides how many are open and how many are folded together; their order is the
+story's. The page holds one line of machine code for each hunk. The aligned instructions are in a
+file beside it, which the page's script reads when a reader opens them: a step between two unrolled
+kernels has thousands. Only those that cost time are listed, with a link to all others.
 """
 
 from __future__ import annotations
@@ -33,38 +32,38 @@ from workbench.views.html.parts import percent, width
 
 
 def line_words(side: int, number: int | None) -> str:
-    """The name of a line of the old (0) or new side; without a number, code without a line."""
+    """The name of a line on the old (0) or new side; without a number: code without a line."""
     if not number:
         return _("code without a line")
     return (_("line {n}") if side else _("old line {n}")).format(n=number)
 
 
 def line_link(line: LineShare, anchor: Anchor) -> Link | None:
-    """``line 47``, ``old line 3`` where nothing is left of it; None where it is not shown."""
+    """``line 47``, or ``old line 3`` if it was removed; None if it is not shown."""
     side = 1 if line.new else 0
     number = line.new or line.old
     href = anchor(side, line.new_file if side else line.old_file, number) if number else ""
     return Link(text=line_words(side, number), href=href) if href else None
 
 
-#: Of one part: from the line that waited to the line that it waited for.
+#: The most paths of one part, from the line that waited to the line that it waited for.
 _PATHS = 2
 
 
 class Links:
-    """The links of one step as its story tells them, passage by passage."""
+    """The links of one step in its story's order, passage by passage."""
 
     def __init__(self, story: Story, anchor: Anchor) -> None:
         self._story = story
         self._anchor = anchor
 
     def of(self, passage: Passage) -> list[View]:
-        """Groups of numbers: of a hunk's own lines and its symbols, or of launches and the rest."""
+        """Groups of numbers, for a hunk's lines and symbols, or for launches and the rest."""
         ties = passage.ties
         return [View(title=t.title, link=t.link, rows=list(self._rows(t))) for t in ties]
 
     def _rows(self, tie: Tie) -> Iterable[View]:
-        """The numbers that a part is linked to; a bar is its share of the whole change."""
+        """The numbers of a part; a bar shows its share of the whole change."""
         numbers = list(tie.rows)
         if tie.time is not None and self._story.time is not None:
             yield self._time(numbers.pop(0), tie.time, self._story.time)
@@ -120,7 +119,7 @@ class Links:
 
 
 def _proofs(part: TimePart, split: TimeSplit) -> list[WaitPath]:
-    """The ways from a wait to the line to blame for it that are worth telling, along the part."""
+    """The important paths of a part from a wait to the line that causes it."""
     least = TELLING * max(split.old_s, split.new_s)
     found = [
         path
@@ -149,11 +148,11 @@ def _share(share: float | None) -> str:
     return whole if share == 1 else _("{share} of the change").format(share=percent(share))
 
 
-#: Rows of one hunk, and of all hunks of a page together.
+#: The most rows of one hunk, and of all hunks of a page together.
 _ROWS, _ALL_ROWS = 240, 1500
-#: Opcodes whose numbers changed, and pairs of them that stand in for each other, in words.
+#: The most opcodes with changed counts, and pairs that replaced each other, in words.
 _CLASSES, _STAND_INS = 5, 3
-#: Least part of a hunk's issues, or of its time, for which the change of an opcode is shown.
+#: The least part of a hunk's issues, or of its time, for an opcode's change to be shown.
 _LEAST = 0.01
 
 Pair = tuple[int | None, int | None]
@@ -164,8 +163,8 @@ Anchor = Callable[[int, str, int | None], str]
 class Machine:
     """The machine code of a step, hunk by hunk.
 
-    Of `codes` those come first that matter most. `pages` are of the two versions, "" where
-    instructions have no address on them; `anchor` gives the address of a line on this page.
+    The most important `codes` come first. `pages` are those of the two versions, "" if instructions
+    have no address on them; `anchor` gives the address of a line on this page.
     """
 
     def __init__(
@@ -176,7 +175,7 @@ class Machine:
         anchor: Anchor,
     ) -> None:
         self._sides, self._pages = sides, pages
-        # A line has ten instructions and more. Not held: who knows the anchors holds the step.
+        # A line has ten or more instructions. Not stored: an anchor keeps its step in memory.
         anchor = lru_cache(maxsize=None)(anchor)
         several = len({one.code.kernel for one in codes}) > 1
         self._views: dict[int, list[View]] = {}
@@ -199,7 +198,7 @@ class Machine:
             self._views.setdefault(one.hunk, []).append(view)
 
     def of(self, hunk: int) -> list[View]:
-        """The machine code of one hunk, kernel by kernel; none where it has no instruction."""
+        """The machine code of one hunk, kernel by kernel; empty without instructions."""
         return self._views.get(hunk, [])
 
     def _rows(self, one: HunkCode, rows: Sequence[Pair], anchor: Anchor) -> list[object]:
@@ -240,9 +239,9 @@ class Machine:
 
 
 def chosen(one: HunkCode, most: int) -> list[Pair]:
-    """The rows to show, in the order of the code: all, or those that cost most time.
+    """The rows to show, in the order of the code: all, or those that cost the most time.
 
-    Where there are too many instructions to align them, both sides' costliest stand alone.
+    If there are too many instructions to align, each side's costliest are shown unpaired.
     """
     pairs: list[Pair] = list(one.code.rows) or [
         *((row, None) for row in one.rows[0]),
@@ -300,14 +299,14 @@ def _changes(code: CodeDiff) -> str:
 
 # --- cards ----------------------------------------------------------------------------
 
-#: Hunks that stand open: so many at most, and so many rows of code and about it in all.
+#: The most open hunks, and limits on rows of code and rows around it.
 _MOST_OPEN = 3
 _ROWS_OPEN = 40
 _ROWS_OF_ONE = 20
 _ROWS_AROUND = 6
-#: Hunks under headings of their own; the smaller ones are folded together.
+#: The most hunks under their own headings; the smaller ones are folded together.
 _FOLDED = 6
-#: Numbers that a hunk is linked to which stand there unasked.
+#: The most linked numbers of a hunk that are shown without unfolding.
 _NUMBERS = 8
 #: Matches a line that can serve as a name: it has a word, and not only in a comment.
 _SAYS = re.compile(r"^(?!//|/\*|\*|#\s*$).*[A-Za-z_]\w")
@@ -316,8 +315,8 @@ _SAYS = re.compile(r"^(?!//|/\*|\*|#\s*$).*[A-Za-z_]\w")
 def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> View:
     """The hunks that can move a counter, those that matter most first.
 
-    As many stand open (`shown`) as a reader can take in, others are `folded` under their headings;
-    `smaller` and `without` (of which no counter tells anything) are folded together.
+    The first ones are open (`shown`), as many as a reader can grasp; others are `folded` under
+    their headings; `smaller` ones and those `without` effects on counters are folded together.
     """
     story = step.story
     told = [one for one in leading(story) if one.ties or one.hunk.id in story.named]
@@ -341,7 +340,7 @@ def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> Vi
 
 
 def _name(step: Step, chapter: Chapter) -> str:
-    """The text of the line that moved most, or of the first one that says anything."""
+    """The text of the line that moved most, or of the first one that has a word."""
     hunk, core = chapter.hunk, excerpt(chapter, 2, (step.old, step.new))
     for side, path, span in ((1, hunk.new_file, hunk.new), (0, hunk.old_file, hunk.old)):
         lines = source_lines((step.old, step.new)[side], path)
@@ -354,7 +353,7 @@ def _name(step: Step, chapter: Chapter) -> str:
 
 
 def _brief(groups: list[View]) -> str:
-    """The first numbers that a hunk is linked to: ``Time −157 µs, Instructions −496 M``."""
+    """The first numbers linked to a hunk: ``Time −157 µs, Instructions −496 M``."""
     rows = [row for group in groups for row in group.rows]
     chosen: list[View] = []
     for row in [*[row for row in rows if row.number.id == "duration"][:1], *rows[:2]]:
@@ -363,7 +362,7 @@ def _brief(groups: list[View]) -> str:
 
 
 def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: Machine) -> View:
-    """A hunk that can move a counter: its code and what it is linked to."""
+    """A hunk that can move a counter: its code and its links."""
     chapters = step.story.chapters
     several = len({c.hunk.new_file or c.hunk.old_file for c in chapters}) > 1
     hunk = chapter.hunk
@@ -387,7 +386,7 @@ def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: M
 
 
 def _cut(groups: list[View]) -> tuple[list[View], list[View]]:
-    """The groups that are shown before something is unfolded, and the rest of all of them."""
+    """The groups that are shown without unfolding, and the rest."""
     shown, more = [], []
     left = _NUMBERS
     for group in groups:

@@ -1,8 +1,8 @@
-"""View models of a diff's code: hunk cards, and the whole of both sources behind them.
+"""View models of a diff's code: hunk cards, and both complete sources.
 
-A card shows the changed lines, a little around them, and the unchanged lines that the
-hunk is linked to. Every line has one address on the page: on the card whose hunk
-changed it, else where it is shown first.
+A card shows the changed lines, a few lines around them, and the unchanged lines that the hunk is
+linked to. Every line has one address on the page: on the card whose hunk changed it, else where it
+is first shown.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from workbench.views.html.code.lines import (
 from workbench.views.html.page import View
 
 # --- rows -----------------------------------------------------------------------------
-# The markup is written here and not in a template: a page has hundreds of rows, and a
-# template's loop over them takes ten times as long. Tags that HTML lets out are left out,
-# because these tables are most of a page's bytes.
+# The markup is written here and not in a template: a page has hundreds of rows, and a template's
+# loop over them takes ten times as long. Optional tags are left out, because these tables are most
+# of a page's bytes.
 
 _NOWHERE = '<td class="e" colspan="3">'
 
@@ -61,9 +61,9 @@ class CodeRow(Record, frozen=True):
 
 
 def code_row(row: CodeRow, same: bool) -> str:
-    """A row as HTML: ids, keys and widths are ours, everything else is escaped.
+    """A row as HTML: ids, keys and widths are our own, everything else is escaped.
 
-    Where it is the `same` on both sides, the new side's cell also says what the old one was.
+    If it is the `same` on both sides, the new side's cell also shows the old value.
     """
     if row.kind == "gap":
         return f'<tr><td class="g" colspan="6">⋯ {row.words}'
@@ -101,18 +101,18 @@ class Chunk(Record, frozen=True):
 _AROUND = 2
 #: Unchanged lines that a card shows before its first change.
 _BEFORE = 6
-#: Of a longer file, the whole-source view shows what is near counters or changes.
+#: In a longer file, the whole-source view shows only lines near counters or changes.
 _WHOLE = 700
 _NEAR = 25
-#: Rows of code on a page; beyond them the whole-source view leaves out what hunks show, and
-#: what is far from counters and changes.
+#: Rows of code on a page; beyond this number the whole-source view leaves out lines that hunks
+#: show, and lines far from counters and changes.
 _MOST = 300
-#: Rows beyond which not even the lines around those with counters stand there once more.
+#: Beyond this number of rows, lines around those with counters are not repeated either.
 _TOO_MANY = 450
 _KEYWORDS = {"if", "else", "for", "while", "do", "switch", "return", "case", "default"}
 
 
-#: Indices of a file on both sides, None where a side lacks it.
+#: Indices of a file on both sides, None if a side lacks it.
 FilePair = tuple[int | None, int | None]
 
 
@@ -133,7 +133,7 @@ class _File:
         changed = {line for file, line in diff.hunk_old if file == old}
         hunks = code.hunks_of((old, new))
         self.rows = face(texts[0], texts[1], twin, changed, hunks)
-        # Two kernels of one file: what belongs to neither is not part of the comparison.
+        # Two kernels in one file: code that belongs to neither is not compared.
         if texts[0] == texts[1] and any(hunks):
             self.rows = [
                 row
@@ -146,7 +146,7 @@ class _File:
 class DiffCode:
     """The code of a comparison, from which cards and whole files are cut.
 
-    `diff` is of both profiles' sources; of `gutters`, the first one is shown at first.
+    `diff` compares both profiles' sources; the first of `gutters` is initially shown.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class DiffCode:
         gutters: tuple[PairGutter, ...],
     ) -> None:
         self.profiles = (old, new)
-        # Of two files of one name the first counts.
+        # If two files have one name, the first counts.
         self._numbers = [
             {source.path: n for n, source in reversed(list(enumerate(side.sources)))}
             for side in self.profiles
@@ -179,11 +179,11 @@ class DiffCode:
     # --- files ------------------------------------------------------------------------
 
     def text(self, side: int, file: int) -> list[str]:
-        """The lines of a file; none where the report does not hold its text."""
+        """The lines of a file; empty if the report does not hold its text."""
         return lines(self.profiles[side].sources[file].text or "")
 
     def title(self, old: int | None, new: int | None) -> str:
-        """``a.cu → b.cu``, or one name where both are called alike or one is missing."""
+        """``a.cu → b.cu``, or one name if both have the same or one is missing."""
         names = [
             self.profiles[side].sources[file].path
             for side, file in ((0, old), (1, new))
@@ -192,7 +192,7 @@ class DiffCode:
         return " → ".join(dict.fromkeys(names))
 
     def _pairs(self) -> list[FilePair]:
-        """Pairs of files that a hunk or a counter is in, the one with most counters first."""
+        """Pairs of files with a hunk or a counter, the one with most counters first."""
         back = {b: a for a, b in self._diff.files.items()}
         weight: dict[FilePair, int] = {}
         for side, keys in enumerate(self._counted):
@@ -220,7 +220,7 @@ class DiffCode:
         return self._numbers[side].get(path) if path else None
 
     def hunks_of(self, pair: FilePair) -> tuple[dict[int, int], dict[int, int]]:
-        """Line -> hunk on either side of a pair of files, hunks of every kind."""
+        """For each side of a pair of files: line -> hunk of any kind."""
         out: tuple[dict[int, int], dict[int, int]] = ({}, {})
         for hunk in self._hunks:
             if self._pair_of(hunk) == pair:
@@ -261,7 +261,7 @@ class DiffCode:
                 wanted.add(place)
         for place in list(own):
             wanted.update(range(max(0, place - _AROUND), min(len(file.rows), place + _AROUND + 1)))
-        # The edit itself fills the first rows, however many lines above it are linked to it.
+        # The edit itself comes first, even if many lines above it are linked to it.
         early = sorted(place for place in wanted if place < min(own, default=0))
         wanted.difference_update(early[:-_BEFORE])
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
@@ -270,7 +270,7 @@ class DiffCode:
     def whole(self) -> list[View]:
         """Both sides of every file; lines that no card addressed have their address here.
 
-        From end to end, or `cut`: without the lines that hunks show.
+        Files are complete, or `cut`: without the lines that hunks show.
         """
         out = []
         every = [
@@ -289,7 +289,7 @@ class DiffCode:
         return out
 
     def _in_cards(self, file: _File) -> dict[int, int]:
-        """Places of changed rows that a card shows -> its hunk."""
+        """Index of each changed row on a card -> the card's hunk."""
         out: dict[int, int] = {}
         for place, row in enumerate(file.rows):
             anchor = f"{file.prefix}L{row.new}" if row.new else f"old-{file.prefix}L{row.old}"
@@ -302,7 +302,7 @@ class DiffCode:
         for quiet in self._diff.hunks:
             if quiet.kind in ("code", "moved"):
                 continue
-            # No card shows it, and a list leads to its first line.
+            # No card shows it, but a list links to its first line.
             side = 1 if quiet.new[0] <= quiet.new[1] else 0
             index = self._index(side, (quiet.old_file, quiet.new_file)[side])
             if index is not None and index == (file.old, file.new)[side]:
@@ -387,7 +387,7 @@ class DiffCode:
         )
 
     def anchor(self, side: int, path: str, line: int | None) -> str:
-        """Address of a line on this page, "" where it is not shown (ask after the cards)."""
+        """The address of a line on this page, "" if it is not shown. Call it after `card`."""
         index = self._index(side, path)
         for file in self._files:
             if index is not None and (file.new if side else file.old) == index and line:
@@ -419,7 +419,7 @@ def _marked_line(text: str, path: str, line: int, marks: tuple[Span, ...]) -> Ma
 
 
 def _left(places: range, hunks: Mapping[int, int]) -> str:
-    """``3 lines``, ``1 line``; of those that a card has, ``12 lines in hunk 3``."""
+    """``3 lines``, ``1 line``; for lines on a card, ``12 lines in hunk 3``."""
     words = ngettext("{n} line", "{n} lines", len(places)).format(n=len(places))
     own = dict.fromkeys(hunks[place] for place in places if place in hunks)
     links = [f'<a href="#hunk-{hunk}">{_("hunk {n}").format(n=hunk)}</a>' for hunk in own]

@@ -1,8 +1,8 @@
 """Lines of code: their colours, and beside each a counter as text, a bar and a note.
 
-A version's page has the lines of one launch; a step's page those of both sides on one
-scale, where several launches of a side count on the same lines and add up. Pygments decides the
-tokens, the stylesheet the colours.
+A version's page has the lines of one launch. A step's page has those of both sides on one scale;
+several launches of a side may count on the same lines and are added. Pygments decides the tokens,
+the stylesheet the colours.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DIVERGENT = ("divergent", N_("Divergent branches"), "divergent_branches", "")
 class Cell(NamedTuple):
     """A line's number: its text, the widths of its bar and of the excess (CSS percent), a note.
 
-    As JSON it is a list, which the page's script draws as `markup` does.
+    In JSON it is a list, which the page's script draws like `markup`.
     """
 
     text: str
@@ -50,9 +50,9 @@ class Cell(NamedTuple):
     note: str = ""
 
     def markup(self, before: str = "", *, titled: bool = False) -> str:
-        """The cell as HTML: the amount's bar, hatched what exceeds the ideal, and the text.
+        """The cell as HTML: the amount's bar, with the excess over the ideal hatched, and the text.
 
-        `before` is markup between them; where it is `titled` the note is the text's title.
+        `before` is markup between them; if `titled`, the note is the text's title.
         """
         bar = f'<i style="width:{self.width}%"></i>' if self.width else ""
         bar += f'<i class="x" style="width:{self.excess}%"></i>' if self.excess else ""
@@ -79,7 +79,7 @@ class PairGutter(Record, frozen=True):
 
 
 def gutters(launch: Launch, lines: Lines) -> tuple[Gutter, ...]:
-    """The counters that a launch holds per line, the most telling first."""
+    """The counters that a launch holds per line, the most informative first."""
     found = [("samples", _("Warp samples"), _("largest stall"), samples_beside(launch))]
     for identity, title, counter, ideal in (*COUNTED, _DIVERGENT):
         amounts = counted_beside([(launch, lines)], counter, ideal)
@@ -96,7 +96,7 @@ def gutters(launch: Launch, lines: Lines) -> tuple[Gutter, ...]:
 
 
 def pair_gutters(old: Profile, new: Profile) -> tuple[PairGutter, ...]:
-    """The counters that at least one side holds per line, the most telling first."""
+    """The counters that at least one side holds per line, the most informative first."""
     sides = [
         [
             (launch, {key: own for key, own in line_counters(launch).items() if key[1] > 0})
@@ -133,7 +133,7 @@ def _cells(side: Amounts, top: Number) -> dict[LineKey, Cell]:
 
 
 def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
-    """A function of a line's active lanes in words; None if the launch does not hold them."""
+    """A function from a line to its active lanes in words; None if the launch lacks them."""
     columns = launch.instructions.columns
     kind = next((kind for kind in ("", "ptx__") if f"{kind}thread_inst_executed" in columns), None)
     if kind is None:
@@ -206,9 +206,9 @@ Piece = tuple[str, str]
 
 
 class Span(NamedTuple):
-    """Characters ``first`` to ``last`` (not included) of a line, marked for a reason.
+    """Characters ``first`` to ``last`` (excluded) of a line, with a mark.
 
-    `name` is ``mark`` for what differs from the other side, ``sym`` for a linked symbol.
+    `name` is ``mark`` for a difference from the other side, ``sym`` for a linked symbol.
     """
 
     first: int
@@ -217,7 +217,7 @@ class Span(NamedTuple):
 
 
 def _join(line: list[Piece], text: str, name: str) -> None:
-    """Append a run; neighbours of one class share a span, which halves the bytes."""
+    """Append a run; neighbouring runs of one class share a span, which halves the bytes."""
     if line and line[-1][1] == name:
         line[-1] = (line[-1][0] + text, name)
     elif text:
@@ -228,8 +228,8 @@ def _join(line: list[Piece], text: str, name: str) -> None:
 def pieces(text: str, path: str) -> list[list[Piece]]:
     """The lines of a source file as runs of text and class, one list per line of `lines`.
 
-    Kept for the next page: a source is on its version's page and on those of two steps.
-    The lists are shared, and so read only. The language follows from the path.
+    Cached for the next page: a source is on its version's page and on those of two steps. The lists
+    are shared, so they are read only. The path decides the language.
     """
     whole = lines(text)
     plain = [line[:_MAX_LINE] for line in whole]
@@ -244,15 +244,15 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
 
 @lru_cache(maxsize=32)
 def coloured(text: str, path: str) -> list[Markup]:
-    """The lines of a source file as safe HTML; any characters are shown, none interpreted.
+    """The lines of a source file as safe HTML; all characters are shown, none interpreted.
 
-    Shared, as those of `pieces` are.
+    The lists are shared, as in `pieces`.
     """
     return [marked(line) for line in pieces(text, path)]
 
 
 def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
-    """One line of `pieces` as safe HTML, with marks; a symbol may lie inside of a difference."""
+    """One line of `pieces` as safe HTML, with marks; a symbol may be inside a difference."""
     if not spans:
         return Markup("".join(_wrap(text, name) for text, name in line))
     out = []
@@ -268,7 +268,7 @@ def marked(line: Sequence[Piece], spans: Sequence[Span] = ()) -> Markup:
 
 
 def words_at(line: str, names: set[str]) -> list[Span]:
-    """The places of these names in a line, as whole words."""
+    """The spans of these names in a line, as whole words."""
     if not names:
         return []
     return [
@@ -283,7 +283,7 @@ def _covers(spans: Sequence[Span], place: int, name: str) -> bool:
 
 
 def _cut(line: Sequence[Piece], ends: list[int]) -> list[tuple[int, str, str]]:
-    """Runs cut at the given places, each with its start."""
+    """Runs cut at the given positions, each with its start."""
     out, start = [], 0
     for text, name in line:
         stop = start + len(text)

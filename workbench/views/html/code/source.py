@@ -27,15 +27,15 @@ from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
 from workbench.views.html.page import View
 from workbench.views.html.parts import percent, width
 
-# A kernel's instructions, each tied to its source line: all of them as columns for the script.
-# A kernel has thousands of instructions. The page itself holds the hottest ones; all of them
-# lie in a file beside it, which the page's script reads when they are looked at.
+# A kernel's instructions, each linked to its source line: all of them as columns for the script. A
+# kernel has thousands of instructions. The page itself holds the hottest ones; all of them are in a
+# file beside it, which the page's script reads when a reader opens them.
 
-#: Instructions that a page shows without its script, and that are printed.
+#: The most instructions on paper and on a page without its script.
 _HOTTEST = 60
-#: Of one launch among many.
+#: The same, for one launch among many.
 _FEWEST = 10
-#: Bytes between two instructions of all GPUs since Volta.
+#: Bytes per instruction on all GPUs since Volta.
 _STEP = 16
 
 Columns = dict[str, object]
@@ -44,8 +44,8 @@ Columns = dict[str, object]
 def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 1) -> View:
     """The instructions of a launch: the hottest as rows, all of them as columns.
 
-    `anchor` gives the address of a line on the page, or "". `launches`: how many share the page,
-    and the rows that it has room for.
+    `anchor` gives the address of a line on the page, or "". `launches`: how many launches share the
+    page and its rows.
     """
     count = len(launch.instructions.address)
     samples = _by_row(launch, line_metric(launch, catalog()[SAMPLES]))
@@ -54,13 +54,13 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
     worst = _worst(launch)
     total, top = sum(samples.values()), max(samples.values(), default=0)
     counts = {number: units.count(number) for number in set(executed.values())}
-    # Few numbers of samples, for many instructions.
+    # Many instructions share few distinct numbers of samples.
     cells: dict[Number | None, Cell | None] = {
         here: Cell(percent(here / total), float(width(here / top))) if here else None
         for here in set(samples.values())
     }
     cells[None] = None
-    # By row; nothing of one that never ran.
+    # By row; empty for one that never ran.
     said = View(
         samples=[cells[samples.get(row)] for row in range(count)],
         executed=[counts[executed[row]] if row in executed else "" for row in range(count)],
@@ -82,7 +82,7 @@ def _rows(
     code: KernelCode,
     anchor: Callable[[LineKey], str],
 ) -> Iterator[View]:
-    """The instructions, and gaps: `row` -1, whose `operands` say what is left out."""
+    """The instructions, and gaps: `row` -1, whose `operands` describe the omitted ones."""
     table = launch.instructions
     previous, count = -1, len(table.address)
     for row in [*shown, count]:
@@ -115,7 +115,7 @@ def _rows(
 
 def _columns(launch: Launch, hottest: list[int], said: View, code: KernelCode) -> Columns:
     table = launch.instructions
-    # The cells of one number of samples are one.
+    # Equal numbers of samples share one cell.
     words: dict[Cell | None, tuple[str, str]] = {
         cell: (cell.text, f"{cell.width:.1f}") if cell else ("", "0") for cell in set(said.samples)
     }
@@ -133,7 +133,7 @@ def _columns(launch: Launch, hottest: list[int], said: View, code: KernelCode) -
 
 
 def _coded(name: str, words: str, values: Iterable[object]) -> Columns:
-    """A column as numbers of words, and the words; one number where all are the same."""
+    """A column as indices of words, and the words; one index if all are the same."""
     known: dict[object, int] = {}
     numbers = [known.setdefault(value, len(known)) for value in values]
     return {name: numbers if len(known) > 1 else 0, words: list(known)}
@@ -149,13 +149,13 @@ def _offsets(address: tuple[int, ...]) -> int | list[str]:
 def _hottest(
     count: int, samples: dict[int, Number], executed: dict[int, Number], most: int
 ) -> list[int]:
-    """The rows with most samples, in the order of their addresses."""
+    """The rows with the most samples, in the order of their addresses."""
     rows = sorted(range(count), key=lambda row: (-samples.get(row, 0), -executed.get(row, 0), row))
     return sorted(rows[:most])
 
 
 def _worst(launch: Launch) -> dict[int, str]:
-    """Row -> the title of its largest stall, where it has any."""
+    """Row -> the title of its largest stall, if it has any."""
     most: dict[int, tuple[Number, str]] = {}
     for state in catalog().group(GROUP):
         if state.id not in WELL:
@@ -184,12 +184,12 @@ def _split(text: str) -> tuple[str, str, str]:
 
 # --- PTX ------------------------------------------------------------------------------
 
-#: Rows that a page without instructions of the machine shows without its script.
+#: The most PTX rows on a page without machine instructions and without its script.
 _FIRST = 60
 
 
 class PtxRow(Record, frozen=True):
-    """A line of PTX; `at` joins it with its source line, "" without one."""
+    """A line of PTX; `at` links it to its source line, "" without one."""
 
     text: str
     at: str = ""
@@ -197,7 +197,7 @@ class PtxRow(Record, frozen=True):
 
 
 def ptx_view(profile: Profile, launch: Launch) -> View:
-    """The PTX that the build kept, else what the report holds beside the instructions.
+    """The PTX that the build kept, else the report's PTX.
 
     Its first lines as rows, all of it as columns for the page's script.
     """
@@ -231,7 +231,7 @@ def _of_build(sources: tuple[str, ...], text: str, kernel: str) -> tuple[PtxRow,
         code = raw.strip().replace("\t", " ")
         if not code or code.startswith("//"):
             continue
-        # Labels and declarations belong to no line: what follows `.loc` are instructions.
+        # Labels and declarations have no source line: `.loc` applies to instructions.
         rows.append(
             _ptx_row(code, -1 if code.startswith((".", "$", "{", "}", ")")) else file, line)
         )
@@ -256,17 +256,17 @@ def _of_report(launch: Launch) -> list[PtxRow]:
 
 #: Suffixes of headers; a header is never the first file to read.
 _HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
-#: Hot lines that are listed.
+#: The most hot lines that are listed.
 _HOT = 7
-#: Longer files show only the neighbourhood of lines with counters.
+#: Longer files show only the lines near those with counters.
 _WHOLE_FILE_LINES = 400
 _NEIGHBOURHOOD = 25
 
 
 class SourceLine(Record, frozen=True):
-    """A line of a file; `number` 0 is a gap whose `code` says what was left out.
+    """A line of a file; `number` 0 is a gap whose `code` describes the omitted lines.
 
-    `at` joins a line with its instructions ("" without any); of a gap it is file, first and last.
+    `at` links a line to its instructions ("" without any); for a gap it is file, first and last.
     """
 
     number: int
@@ -276,10 +276,10 @@ class SourceLine(Record, frozen=True):
 
 
 def _source_row(line: SourceLine, prefix: str) -> str:
-    """A row; `prefix`, numbers and widths are ours, everything else is escaped.
+    """A row; `prefix`, numbers and widths are our own, everything else is escaped.
 
-    Written here and not in the template: a page has hundreds of them, and a template's
-    loop takes ten times as long. Tags that HTML lets out are left out, for the bytes.
+    It is written here and not in the template: a page has hundreds of rows, and a template's loop
+    takes ten times as long. Optional tags are left out, to save bytes.
     """
     if line.number == 0:
         left = f' data-left="{line.at}"' if line.at else ""
@@ -296,7 +296,7 @@ def _source_row(line: SourceLine, prefix: str) -> str:
 def _neighbourhood(count: int, counted: set[int], near: int | None) -> list[int]:
     """Line numbers to show; 0 is a gap."""
     if (near is None and count <= _WHOLE_FILE_LINES) or not counted:
-        # A file with no counter at all is shown from its start, as far as it is short.
+        # A file without counters is shown from its start, if it is short.
         whole = list(range(1, min(count, _WHOLE_FILE_LINES) + 1))
         return whole if count <= _WHOLE_FILE_LINES else [*whole, 0]
     wanted: set[int] = set()
@@ -324,7 +324,7 @@ def _file_lines(
     if codes is None:
         numbers = sorted(counted)
     else:
-        # Line numbers beyond the text happen where the file changed after compiling.
+        # Line numbers beyond the text occur if the file changed after compiling.
         held = {line for line in counted if line <= len(codes)}
         numbers = _neighbourhood(len(codes), held, near)
     out: list[SourceLine] = []
@@ -355,9 +355,9 @@ def _file_lines(
 def code_view(profile: Profile, launch: Launch, position: int, near: int | None = None) -> View:
     """Source files, gutters, hot lines and SASS of one launch.
 
-    `position` is that of the launch on its page; the first one's main file has the plain line
-    addresses ``#L39``, others carry a prefix. `near`: how many lines around those with counters are
-    shown; None: files from end to end, as far as they are short.
+    `position` is the launch's index on its page; the first one's main file has the plain line
+    addresses ``#L39``, others have a prefix. `near`: how many lines around those with counters are
+    shown; None: whole files, if they are short.
     """
     tally = _instructions(profile, launch)
     # A library's kernel has counters but no lines: a gutter for it would be an empty column.
@@ -409,7 +409,7 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
         embedded=embedded,
         sass=sass,
         ptx=ptx,
-        # The instructions are machine code, or PTX where the emulator counted.
+        # The instructions are machine code, or PTX if the emulator counted.
         language="PTX" if profile.engine == "emulator" else "SASS",
         hot=[_hot_row(line, codes, anchor, profile) for line in sampled_lines(launch)[:_HOT]],
         prefix=prefix,
@@ -423,12 +423,12 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
 def _instructions(profile: Profile, launch: Launch) -> Tally[LineKey]:
     """The number of instructions of each line."""
     keys = zip(launch.instructions.file, launch.instructions.line, strict=True)
-    # A line of an unknown file (index -1) has counters, but no text to stand beside.
+    # A line of an unknown file (index -1) has counters, but no text.
     return Tally(key for key in keys if key[1] > 0 and 0 <= key[0] < len(profile.sources))
 
 
 def _order(profile: Profile, tally: Tally[LineKey], first: Gutter | None) -> list[int]:
-    """Files by what the first gutter and the instructions have there, headers last."""
+    """Files by their amounts in the first gutter and their instructions, headers last."""
     weight: Tally[int] = Tally()
     for (file, __), number in tally.items():
         weight[file] += number
@@ -448,7 +448,7 @@ def _hot_row(
     anchor: Callable[[LineKey], str],
     profile: Profile,
 ) -> View:
-    """A line on which many warp samples fell."""
+    """A line with many warp samples."""
     file, number = line.key
     text = codes.get(file)
     code = text[number - 1] if text is not None and number <= len(text) else Markup("")

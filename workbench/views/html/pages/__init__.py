@@ -1,5 +1,5 @@
 """One module for each kind of page: its content, as a model for its template.
 
-In come ladders, steps and profiles; out go records of finished text and widths. Nothing
-is decided here that another output tells as well.
+The input is ladders, steps and profiles; the output is records of finished text and widths.
+Decisions that other outputs also show are not made here.
 """

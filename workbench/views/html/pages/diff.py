@@ -48,7 +48,7 @@ _QUIET = {
 
 
 def _time_tile(step: Step) -> Tile | None:
-    """The time, and why it may be believed: the interval, clocks, inputs and the check."""
+    """The time, and the reasons to trust it: the interval, clocks, inputs and the check."""
     row = time_row(step.comparison, step.story.cause.more)
     checks = [side.verification for side in (step.old, step.new)]
     if row is None:
@@ -68,7 +68,7 @@ def _time_tile(step: Step) -> Tile | None:
 
 
 def _advice(story: Story) -> tuple[Score, ...]:
-    """Scores of the old panel's ways, then of ncu's rules; followed advice comes first."""
+    """Scores of the old panel's suggestions, then of ncu's rules; followed advice comes first."""
     order = {N_("kept"): 0, "partly": 1, N_("not kept"): 2, "open": 3}
     return tuple(
         score
@@ -91,14 +91,14 @@ def diff_view(step: Step, head: Head) -> View:
     gutters = pair_gutters(step.old, step.new)
     code = DiffCode(step.old, step.new, step.placing.diff, story, gutters)
     links = Links(story, code.anchor)
-    # A version's page has its instructions under the names that these rows use; the launches of
-    # a report are pages of their own.
+    # A version's page has its instructions under the names that these rows use; the launches of a
+    # report have their own pages.
     pages = (head.pages[0].href, head.pages[1].href) if head.listings else ("", "")
     machine = Machine(step.leading_codes, (step.old, step.new), pages, code.anchor)
     cards = hunk_cards(step, code, links, machine)
     rest = links.of(story.rest)
     whole = code.whole()
-    # An author's predictions, and advice, speak of the code on one device.
+    # An author's predictions, and advice, apply to the code on one device.
     unforeseen = [] if step.across else _effects(step)
     labels = step.labels
     alike = story.attribution.sources.same and not story.launches
@@ -119,9 +119,9 @@ def diff_view(step: Step, head: Head) -> View:
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, partial(_address, code, (step.old, step.new), 1)),
         time=_time_tile(step),
-        # Code that moved them says it better.
+        # Code that moved them explains it better.
         tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
-        # Of one code there is nothing to split the time by.
+        # With the same code there is nothing to split the time by.
         waterfall=time_waterfall(story.time, *labels) if story.time and not alike else None,
         memory=_memory(step, code),
         timeline=_timeline(step),
@@ -131,7 +131,7 @@ def diff_view(step: Step, head: Head) -> View:
         kernels=kernel_rows(comparison.kernels, story.cause.more),
         spent=_spent(comparison),
         changed=_changed(step),
-        # Changes before launches that came and went.
+        # Changed launches before added and removed ones.
         launches=sorted(story.launches, key=lambda row: bool(row.how)),
         launched=[group for group in rest if group.link == "launch"],
         rest=[group for group in rest if group.link != "launch" or not story.launches],
@@ -148,19 +148,19 @@ def diff_view(step: Step, head: Head) -> View:
 
 
 def render_diff(path: str, view: View) -> Rendered:
-    """A step's page, and the file with its machine code beside it, where there is any."""
+    """A step's page, and the file with its machine code beside it, if there is any."""
     name = file_beside(path) if view.beside else ""
     html = render("diff.html", path, view=view, code_file=name)
     code = {name: code_script(view.beside)} if name else {}
     return Rendered(html=html, beside={**code, **card(path, view)})
 
 
-#: Changed lines on a card.
+#: The most changed lines on a card.
 _LINES = 6
 
 
 def _changed(step: Step) -> list[tuple[str, str]]:
-    """Lines of the hunk that matters most, each with its sign, as the terminal shows them."""
+    """Lines of the most important hunk, each with its sign, as the terminal shows them."""
     rows: list[tuple[str, str]] = []
     for chapter in leading(step.story)[:1]:
         hunk = chapter.hunk
@@ -185,7 +185,7 @@ def _address(code: DiffCode, sides: tuple[Profile, Profile], side: int, key: Lin
 
 
 def _memory(step: Step, code: DiffCode) -> View | None:
-    """The memory chart of both sides; None where one was not measured."""
+    """The memory chart of both sides; None if one was not measured."""
     old, new = memory(step.old), memory(step.new)
     if old is None or new is None:
         return None
@@ -194,7 +194,7 @@ def _memory(step: Step, code: DiffCode) -> View | None:
 
 
 def _timeline(step: Step) -> View | None:
-    """The longest launch of each side over time; None where one was not sampled."""
+    """The longest launch of each side over time; None if one was not sampled."""
     sides = [courses(profile)[:1] for profile in (step.old, step.new)]
     return timeline_view([side[0] for side in sides], step.labels) if all(sides) else None
 

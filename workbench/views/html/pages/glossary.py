@@ -36,7 +36,7 @@ class Told(Record, frozen=True):
 
 
 class _Data(Record, frozen=True):
-    """The file: of limits and units what they are, and an example; of warp states an example."""
+    """The file: for limits and units, their meaning and an example; for warp states, an example."""
 
     limit: dict[ResourceId, tuple[str, str]]
     stall: dict[str, str]
@@ -50,7 +50,7 @@ def _data() -> _Data:
 
 
 def glossary_view() -> View:
-    """The glossary in the language that is spoken; examples of warp states by their counter."""
+    """The glossary in the current language; examples of warp states by their counter."""
     named = {each.id: (each.title, each.counter) for each in RESOURCES}
     named |= {identity: (_(title), "") for identity, title in _OTHERS.items()}
     return View(

@@ -1,7 +1,7 @@
-"""The index and the pages of studies: of ladders and report files one summary each is kept.
+"""The index and the pages of studies, from one stored summary per ladder and report file.
 
-They are made from the manifest's summaries, not from profiles, so that a site of a thousand
-profiles with one new capture decodes that one alone.
+They are made from the manifest's summaries, not from profiles, so that a site with a thousand
+profiles and one new capture decodes only that one.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from workbench.views.html.page import (
 from workbench.views.html.pages.ladder import dates
 from workbench.views.html.parts import day, once, parameters, profiled
 
-#: Width and height of a sparkline's box, and what is left free around it.
+#: Width and height of a sparkline's box, and its margin.
 _SPARK = (120, 26)
 _MARGIN = 3
 #: Rows on one page of the index, and ladders on one of a study: a page stays below 400 kB.
 _MOST = 240
-#: Characters of a kernel's name that a search looks at.
+#: The most characters of a kernel's name that a search uses.
 _KERNEL = 60
-#: Parameters that can stand for a problem's name.
+#: The most parameters that replace a problem's name.
 _SPOKEN = 3
 
 
 class RungSummary(Record, frozen=True):
     """The index entry of one version: its page, and that of its step; "" without one.
 
-    `seconds` is its time, `error` the greatest of its results against the reference; None where
-    it is not known.
+    `seconds` is its time, `error` the largest error of its results against the reference; None if
+    unknown.
     """
 
     id: str
@@ -58,14 +58,14 @@ class RungSummary(Record, frozen=True):
     seconds: float | None = None
     error: float | None = None
     library: bool = False
-    kernel: str = ""  # that of its longest launch
+    kernel: str = ""  # the kernel of its longest launch
 
 
 class LadderSummary(Record, frozen=True):
     """The index entry of one ladder; `href` is relative to the site.
 
-    `problem` is its parameters, or its name and `detail` them where they are many. `far` is the
-    progress of its versions (``v0 276 ms → v10 1.87 ms``), `limit` the fastest one's limit.
+    `problem` is its parameters; if these are many, its name, and `detail` the parameters. `far` is
+    the progress of its versions (``v0 276 ms → v10 1.87 ms``), `limit` the fastest one's limit.
     """
 
     study: str
@@ -75,7 +75,7 @@ class LadderSummary(Record, frozen=True):
     captured: str
     href: str
     folder: str
-    work: float  # of the problem: operations, or bytes where it has none
+    work: float  # of the problem: operations, or bytes if it has none
     detail: str = ""
     profiled: int = 0
     first_time: str = ""
@@ -88,14 +88,14 @@ class LadderSummary(Record, frozen=True):
     fastest_href: str = ""
     fastest_time: str = ""
     fastest_share: str = ""
-    fastest_speed: float | None = None  # the baseline's is 1; None: not compared
-    place: int = 0  # of the problem among its study's
-    slug: str = ""  # of the device
+    fastest_speed: float | None = None  # relative to the baseline; None: not compared
+    place: int = 0  # the problem's index in its study
+    slug: str = ""  # the device's slug
     default: bool = False  # whether its study is the project's default
     own_device: bool = False  # whether it was recorded on the project's default device
     untimed: bool = False  # every duration is one under the profiler
     rungs: tuple[RungSummary, ...] = ()
-    pairs: tuple[str, ...] = ()  # pages of comparisons besides the steps
+    pairs: tuple[str, ...] = ()  # pages of comparisons in addition to the steps
 
 
 class ReportSummary(Record, frozen=True):
@@ -123,7 +123,7 @@ class ProgramSummary(Record, frozen=True):
 
 
 def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
-    """The index's words on a ladder; `pairs`: pages of comparisons besides its steps."""
+    """The index's words on a ladder; `pairs`: pages of comparisons other than its steps."""
     known, folder = ladder.study.problems, ladder_folder(ladder)
     own = [rung for rung in ladder.order if not rung.is_baseline and rung.seconds]
     best = min(own, key=lambda rung: rung.seconds or 0.0, default=None)
@@ -183,7 +183,7 @@ def _rung(rung: Rung, step: str) -> RungSummary:
 
 
 def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
-    """The index's words on a report file, or on two that were compared."""
+    """The index's words on a report file, or on two compared ones."""
     return ReportSummary(
         name=name,
         device=once(profile.device.name for profile in profiles),
@@ -195,7 +195,7 @@ def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> Report
 
 
 def is_readable(raw: dict[str, object]) -> bool:
-    """True if a ladder's summary has today's form; an earlier workbench may have used another."""
+    """True if a ladder's summary has the current form; an earlier release may have used another."""
     try:
         msgspec.convert(raw, LadderSummary)
     except msgspec.ValidationError:
@@ -204,13 +204,13 @@ def is_readable(raw: dict[str, object]) -> bool:
 
 
 def views(ladders: list[dict[str, object]], *others: list[dict[str, object]]) -> dict[str, View]:
-    """The pages of a study, or of the index, which has reports and programs as well, by path."""
+    """The pages by path: of a study, or of the index, which also has reports and programs."""
     if not others:
         return dict(study_views(ladders))
     pages = dict(paged(index_view(ladders, *others)))
     names = [(str(each["name"]), str(each["href"])) for found in others for each in found]
     pages["index.html"] = pages["index.html"].but(
-        beside={"site.js": site_script(ladders, names)}  # of all pages
+        beside={"site.js": site_script(ladders, names)}  # for all pages
     )
     return pages
 
@@ -220,7 +220,7 @@ def index_view(
     reports: Iterable[dict[str, object]],
     programs: Iterable[dict[str, object]] = (),
 ) -> View:
-    """The index, from the summaries that the manifest holds."""
+    """The index, from the summaries in the manifest."""
     groups = _by_study(ladders)
     files = msgspec.convert(list(reports), list[ReportSummary])
     captured = msgspec.convert(list(programs), list[ProgramSummary])
@@ -252,7 +252,7 @@ _KINDS = ("studies", "programs", "reports")
 
 
 def _leaves(page: str, names: Sequence[Sequence[str]]) -> list[View]:
-    """The pages of a list that takes several, with the first and last that stand on each."""
+    """The pages of a list that needs several, with the first and last entry of each."""
     return [
         View(href=_href(page, number), first=own[0], last=own[-1])
         for number, own in enumerate(names if len(names) > 1 else (), 1)
@@ -266,7 +266,7 @@ def _href(page: str, number: int) -> str:
 def _by_study(ladders: Iterable[dict[str, object]]) -> dict[str, list[LadderSummary]]:
     groups: dict[str, list[LadderSummary]] = {}
     known = (msgspec.convert(raw, LadderSummary) for raw in ladders if is_readable(raw))
-    # The manifest has them in the order in which their pages came to be.
+    # The manifest has them in the order in which their pages were first made.
     for summary in sorted(known, key=_order):
         groups.setdefault(summary.study, []).append(summary)
     return groups
@@ -280,10 +280,10 @@ def _order(summary: LadderSummary) -> tuple[object, ...]:
 
 
 def _stands(found: Sequence[LadderSummary]) -> LadderSummary:
-    """The ladder that represents a study: on the first device, the most telling problem.
+    """The ladder that represents a study: on the first device, the most informative problem.
 
-    Of those on which most versions were profiled, the one with the most work: a small one says more
-    of launches and half-empty grids than of the code.
+    It is the problem with the most work among those with the most profiled versions: a small one
+    shows the cost of launches and half-empty grids rather than the code.
     """
     own = [summary for summary in found if summary.device == found[0].device]
     return max(own, key=lambda one: (one.profiled, one.work))
@@ -309,7 +309,7 @@ def study_views(
 ) -> Iterator[tuple[str, View]]:
     """The paths and views of a study's pages, from the summaries of its ladders.
 
-    Each has the ladder that stands for the study, and a part of all ladders as a matrix.
+    Each has the ladder that represents the study, and a part of all ladders as a matrix.
     """
     for name, found in _by_study(ladders).items():
         stands = _stands(found)
@@ -419,13 +419,13 @@ def _exact(best: RungSummary, library: RungSummary) -> str:
 
 
 def _libraries(summary: LadderSummary) -> Iterator[View]:
-    """The libraries of a ladder, and the fastest version beside each."""
+    """The libraries of a ladder, each compared with the fastest version."""
     best = _fastest(summary)
     for rung in summary.rungs:
         if rung.library and rung.seconds:
             beside = ""
             if best is not None and best.seconds:
-                # Beside the baseline it was measured, in one run.
+                # It was measured in one run with the baseline.
                 speed = summary.fastest_speed if rung.id == summary.baseline else None
                 beside = f"{best.id}: {units.factor(speed or rung.seconds / best.seconds)}"
                 beside += _exact(best, rung)
@@ -433,7 +433,7 @@ def _libraries(summary: LadderSummary) -> Iterator[View]:
 
 
 def _bars(summary: LadderSummary) -> list[View]:
-    """The versions' times, then the libraries'; a tenth of the height is the fastest's."""
+    """The versions' times, then the libraries'; the fastest has a tenth of the height."""
     timed = [(rung, rung.seconds) for rung in summary.rungs if rung.seconds]
     if not timed:
         return []
@@ -452,7 +452,7 @@ def _bars(summary: LadderSummary) -> list[View]:
 def _spark(found: list[LadderSummary]) -> View | None:
     """The fastest versions against the library over a study's problems, in order of their work.
 
-    None where none was compared with one. `par` is the height of the library's own speed.
+    None if no version was compared with a library. `par` is the height of the library's speed.
     """
     compared = sorted((one for one in found if one.fastest_speed), key=lambda one: one.work)
     speeds = [one.fastest_speed for one in compared if one.fastest_speed]

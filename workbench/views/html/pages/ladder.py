@@ -31,15 +31,15 @@ from workbench.views.html.parts import Phrase, day, interval, parameters, percen
 
 # --- times over problems --------------------------------------------------------------
 
-#: Problems that one chart shows; of more, as many spread evenly over the sizes.
+#: The most problems in one chart; of more, this many are shown, evenly spaced over the sizes.
 _PROBLEMS = 32
-#: Families of problems that get charts of their own; of more, the work tells problems apart.
+#: The most families of problems with their own charts; beyond that, the axis is the work.
 _FAMILIES = 4
-#: Of more versions, those that are fastest nowhere are grey lines.
+#: With more versions than this, those that are never the fastest are grey lines.
 _COLOURED = 6
-#: Problems that an axis can name.
+#: The most problems that an axis can name.
 _NAMED = 12
-#: From this factor between the slowest and the fastest on, a rate's axis is logarithmic.
+#: A rate's axis is logarithmic from this factor between the slowest and the fastest.
 _DECADES = 20.0
 
 
@@ -51,9 +51,9 @@ class HeatCell(Record, frozen=True):
 
 
 class _Sizes(Record, frozen=True):
-    """Problems on one axis: problem -> place, and what the places are called.
+    """Problems on one axis: problem -> place, and the places' labels.
 
-    `name` tells a family of problems from the others of the sweep, as ``stride = 2``.
+    `name` distinguishes a family of problems from the sweep's others, such as ``stride = 2``.
     """
 
     title: str
@@ -63,7 +63,7 @@ class _Sizes(Record, frozen=True):
 
 
 def _axes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Axes of the problems: title -> problem -> value; parameters that vary alike are one."""
+    """Axes of the problems: title -> problem -> value; parameters that vary together share one."""
     keys = list(dict.fromkeys(key for shape in shapes.values() for key in shape))
     together: dict[tuple[int | None, ...], list[str]] = {}
     for key in keys:
@@ -92,11 +92,11 @@ def _families(timings: Sequence[Timing], kind: str) -> list[_Sizes]:
 
 
 def _by_size(axes: dict[str, dict[str, int]]) -> list[_Sizes]:
-    """Problems by one size, in a family for each value of at most one other; [] if that fails.
+    """Problems by one size, in a family for each value of at most one other size; [] if impossible.
 
-    What follows from the two (an output's size from an input's and a stride) needs no axis.
-    Of several ways the one with the fewest families wins, then the parameter that is named
-    first, as those that follow from others are named last.
+    Sizes that follow from the two (an output's size from an input's and a stride) need no axis. The
+    choice with the fewest families wins, then the parameter that is named first, as those that
+    follow from others are named last.
     """
     best: tuple[int, list[_Sizes]] | None = None
     for size in axes:
@@ -134,8 +134,8 @@ def sweep(
 ) -> View | None:
     """The sweep: charts with their tables, and the choices among them.
 
-    None where fewer than two problems were timed. The times are all that are recorded of a study
-    on one device; `baselines` are libraries to beat, and work is counted in ``flop`` or ``op``.
+    None if fewer than two problems were timed. The times are all records of a study on one device;
+    `baselines` are libraries to beat, and work is counted in ``flop`` or ``op``.
     """
     if len({timing.problem for timing in timings}) < 2:
         return None
@@ -184,7 +184,7 @@ def _ordered(sizes: _Sizes) -> list[str]:
 
 
 def _rate_unit(timings: Sequence[Timing], work: str) -> str:
-    """Operations a second, or bytes where memory bounds even the largest problem."""
+    """Operations per second, or bytes per second if memory bounds even the largest problem."""
     unit = rate_unit(timings)
     return unit if unit == "byte/s" else f"{work}/s"
 
@@ -228,7 +228,7 @@ def _figure(
     shown: list[str],
 ) -> charts.Figure:
     values = [point.y for line in series for point in line.points]
-    # From zero if lines stay distinct; over decades only a logarithm shows all.
+    # From zero if lines stay distinct; over decades, only a logarithmic axis shows all.
     apart = max(values) > _DECADES * min(values)
     y = Axis(title=title, unit=unit, from_zero=unit != "s" and not apart)
     label = _("{what} over {sizes}, a line for each version").format(what=title, sizes=sizes.title)
@@ -264,7 +264,7 @@ def _point(timing: Timing, x: float, unit: str) -> Point | None:
 
 
 def _fastest(found: Mapping[tuple[str, str], Timing], versions: Sequence[str]) -> dict[str, float]:
-    """Problem -> the shortest time that any of the versions takes."""
+    """Problem -> the shortest time among the versions."""
     out: dict[str, float] = {}
     for (version, problem), timing in found.items():
         if version in versions:
@@ -299,7 +299,7 @@ _HEAD = (N_("Version"), N_("Time"), N_("from"), N_("to"), N_("Repetitions"), N_(
 
 
 def speed(ladder: Ladder) -> Plot | None:
-    """Speed by version, as FLOP/s where the work is known, and the table behind it."""
+    """Speed by version, as FLOP/s if the work is known, and its table."""
     timed = [(rung, rung.timing) for rung in ladder.order if rung.timing]
     if not timed:
         return _durations(ladder)
@@ -336,7 +336,7 @@ def _hover(timing: Timing, said: str, unit: str) -> str:
 
 
 def _peak(ladder: Ladder) -> Mark | None:
-    """The highest roof of the units that any version works on."""
+    """The highest roof among the units that the versions use."""
     found: list[Roof] = []
     for rung in ladder.order:
         launch = main_launch(rung.profile) if rung.profile else None
@@ -369,9 +369,9 @@ def _row(
     tried: Sequence[Rung],
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]],
 ) -> View:
-    """A version with the causal strip of its step; of the first one, what limits it.
+    """A version with the causal strip of its step; the first one with its limit.
 
-    `above` is the version above it on the path, `tried` what else was made from it.
+    `above` is the version above it on the path, `tried` the other versions made from it.
     """
     ladder = rung.ladder
     parent = ladder.parent(rung)
@@ -403,8 +403,8 @@ def ladder_view(
 ) -> View:
     """The page of one ladder.
 
-    `pairs` are comparisons that were asked for besides its steps, `strips` those of steps that
-    were told before, `tuned` lead to the pages of tuned versions.
+    `pairs` are comparisons requested in addition to its steps, `strips` those of steps rendered
+    before, `tuned` links to the pages of tuned versions.
     """
     profiles = [(rung.id, rung.profile) for rung in ladder.order if rung.profile]
     launches = [

@@ -1,4 +1,4 @@
-"""A version's page, and of a report file the overview and a page for each launch."""
+"""A version's page; a report file's overview and a page for each of its launches."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _known(launch: Launch, ids: tuple[str, ...]) -> tuple[CounterCell, ...]:
 
 
 def _roofline(launch: Launch, chip: Chip | None, identity: str) -> tuple[Plot | None, str]:
-    """The launch under its roofs and the closest of them, or why it has no place there."""
+    """The launch under its roofs and the closest roof, or why it cannot be drawn."""
     place = roofline.position(launch)
     if isinstance(place, Missing):
         return None, place.reason
@@ -138,7 +138,7 @@ def _groups(launch: Launch) -> tuple[list[Group], list[CounterCell]]:
 
 
 def _memory(profile: Profile, launch: Launch, code: View, prefix: str, ids: str) -> View | None:
-    """The memory chart of one launch; `ids` stand before those of its counters on the page."""
+    """The memory chart of one launch; `ids` is the prefix of its counters' ids on the page."""
     chart = memory(replace(profile, launches=(launch,)))
     if chart is None:
         return None
@@ -148,9 +148,9 @@ def _memory(profile: Profile, launch: Launch, code: View, prefix: str, ids: str)
 
 
 def _launch(profile: Profile, launch: Launch, position: int, near: int | None, ids: str) -> View:
-    """All that a page says about the launch at `position` on it.
+    """The page's contents for the launch at `position`.
 
-    `near`: of its sources, how many lines around those with counters (None: all).
+    `near`: how many source lines around those with counters are shown (None: all).
     """
     prefix, chip = f"k{position}", chip_for(profile.device)
     roof, why = _roofline(launch, chip, f"{prefix}-roofline")
@@ -175,7 +175,7 @@ def _launch(profile: Profile, launch: Launch, position: int, near: int | None, i
         occupancy_facts=_known(launch, _OCCUPANCY),
         whatif=what_if(launch, chip, f"{prefix}-whatif"),
         facts=_known(launch, _FACTS),
-        # The findings that say something, the largest promise first.
+        # The findings with a message, the largest promise first.
         rules=sorted(
             (rule for rule in launch.rules if rule.kind != "ok" and rule.message),
             key=lambda rule: -(rule.speedup or 0.0),
@@ -186,14 +186,14 @@ def _launch(profile: Profile, launch: Launch, position: int, near: int | None, i
 
 
 # --- other devices --------------------------------------------------------------------
-# A share is of the peak of the device that it was measured on. Whether a time is shorter is said
-# where both were measured in the same way, outside of the profiler or under it.
+# A share refers to the peak of the device that it was measured on. Times are compared only if both
+# were measured in the same way, outside the profiler or under it.
 
 
 def _devices(rung: Rung, profile: Profile) -> View | None:
     """The devices of a version, the page's own first, and the command that compares two.
 
-    None where ncu profiled it on no other device.
+    None if ncu did not profile it on another device.
     """
     ladder = rung.ladder
     others = ladder.elsewhere if profile.engine == "ncu" else {}
@@ -205,7 +205,7 @@ def _devices(rung: Rung, profile: Profile) -> View | None:
         time = files.get((rung.id, "time"))
         timing = decode(time, Timing) if time else None
         page = beside(ladder, slug, version_page(rung.id, "ncu"))
-        other = ladder.store.unfolded(files[rung.id, "ncu"])  # no line of it is shown
+        other = ladder.store.unfolded(files[rung.id, "ncu"])  # its lines are not shown
         rows.append(_row(profile, other, rung.timing, timing, page))
     sides = " ".join(
         f"{ladder.name}/{rung.id}:{ladder.problem}@{slug}"
@@ -218,7 +218,7 @@ def _devices(rung: Rung, profile: Profile) -> View | None:
 def _row(
     here: Profile, there: Profile, own: Timing | None, timing: Timing | None, href: str
 ) -> View:
-    """A version on one device; `href` leads to its page there, "" for the page that this is."""
+    """A version on one device; `href` links to its page there, "" for this page."""
     seconds = timing.time.value if timing else kernel_seconds(there)
     seen = _("under the profiler") if timing is None and seconds is not None else ""
     other = "" if there.source_hash == here.source_hash else _("of another source")
@@ -232,7 +232,7 @@ def _row(
     )
 
 
-#: Launches of a page that has room for a source from end to end.
+#: The most launches on a page that shows whole sources.
 _WHOLE_SOURCES = 2
 
 
@@ -275,7 +275,7 @@ def _view(
     rung: Rung | None = None,
     strip: tuple[Phrase, ...] = (),
 ) -> View:
-    """The page: its head, what it says of each launch, and where it all came from."""
+    """The page: its head, the contents for each launch, and the origin of the numbers."""
     speaker = main_launch(profile)
     shown = [
         _launch(
@@ -301,9 +301,9 @@ def _view(
 
 
 def _near(launches: int, speaks: bool) -> int | None:
-    """Lines around those with counters that a launch's sources show; None: all.
+    """The number of lines shown around those with counters in a launch's sources; None: all.
 
-    Launches of one file would repeat it: the one that takes most time shows the most of it.
+    Launches from one file would repeat it: the longest one shows the most of it.
     """
     if speaks:
         return None if launches <= _WHOLE_SOURCES else 8
@@ -311,7 +311,7 @@ def _near(launches: int, speaks: bool) -> int | None:
 
 
 def _panel(profile: Profile, code: View, rung: Rung | None) -> PanelView | None:
-    """The panel, with what became of its ways in the versions that came after."""
+    """The panel, with the outcome of its suggestions in later versions."""
     panel = panel_of(profile)
     scored = []
     for step in rung.ladder.steps if rung else ():
@@ -332,7 +332,7 @@ def version_view(
 ) -> View:
     """The page of a stored profile of `rung`; `strips`: of steps rendered before.
 
-    Raises MissingError, DataError: what is recorded on another device cannot be read.
+    Raises MissingError, DataError: the records on another device cannot be read.
     """
     ladder = rung.ladder
     head = replace(head, chips=(*facts_of(profile), *head.chips))
@@ -345,7 +345,7 @@ def version_view(
 
 
 def launch_page_view(profile: Profile, place: int, name: str, home: str) -> View:
-    """The page of a measured launch, by its place among those of `name`, whose page is `home`."""
+    """The page of a measured launch, by its index among those of `name`, whose page is `home`."""
     launches = profiled(profile)
     launch = launches[place]
     links = [(each.kernel, launch_page(each.index)) for each in launches]
@@ -356,12 +356,12 @@ def launch_page_view(profile: Profile, place: int, name: str, home: str) -> View
         steps=neighbours(links, place, "launch"),
         chips=facts_of(profile),
     ).told(remarks(profile), provenance(profile))
-    alone = replace(profile, launches=(launch,))  # so that totals speak of it
+    alone = replace(profile, launches=(launch,))  # so that totals cover only it
     return _view(alone, (launch,), head)
 
 
 def render_version(path: str, view: View) -> Rendered:
-    """A version's (or launch's) page, and the file beside it where there are instructions."""
+    """A version's (or launch's) page, and the file beside it if there are instructions."""
     codes = [launch.code for launch in view.launches]
     code = {
         one.prefix: {"anchors": one.anchors, "sass": one.sass.columns, "ptx": one.ptx.columns}
@@ -379,14 +379,14 @@ def render_version(path: str, view: View) -> Rendered:
 
 # --- report files ---------------------------------------------------------------------
 
-#: Charts and counter columns for more launches than this would be a wall, not a picture.
+#: The most launches for which charts and counter columns remain readable.
 _SIDE_BY_SIDE = 12
-#: Longest kernel name beside a bar or in a table of many columns.
+#: The length of a kernel's name beside a bar or in a table with many columns.
 _LONGEST = 36
 
 
 def _names(launches: tuple[Launch, ...]) -> list[str]:
-    """Kernel names, with the launch's number where a name comes more than once."""
+    """Kernel names, with the launch's number if a name occurs more than once."""
     names = [shortened(launch.kernel, _LONGEST) for launch in launches]
     return [
         name if names.count(name) == 1 else f"{name} #{launch.index}"
@@ -397,7 +397,7 @@ def _names(launches: tuple[Launch, ...]) -> list[str]:
 def report_view(profile: Profile, name: str) -> View:
     """The overview of the report file `name`."""
     launches = profiled(profile)
-    # The longest ones are what a reader of a long report looks for; order stays the file's.
+    # Readers of a long report look for the longest launches; they stay in the file's order.
     longest = sorted(launches, key=lambda item: -(value_of(item, "duration") or 0.0))[
         :_SIDE_BY_SIDE
     ]
