@@ -250,12 +250,12 @@ def _classes_seen(
     before, after = difference.seconds(row)
     of = [one for one in row.classes if _only(old, one.old).launches]
     of = [one for one in of if _only(new, one.new).launches]
-    return sorted(of, key=lambda one: (_a_launch(one) - 1) * (before - after) <= 0)
 
+    def against(one: ClassChange) -> bool:
+        gain = one.old_weight * one.new_launches - one.new_weight * one.old_launches
+        return gain * (before - after) <= 0
 
-def _a_launch(of: ClassChange | WorkChange) -> float:
-    """The mean weight of a launch before, divided by that after."""
-    return (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
+    return sorted(of, key=against)
 
 
 def _only(profile: Profile, side: LaunchClass | None) -> Profile:
@@ -285,7 +285,10 @@ def _doubt(
     of = near.of if near.of is not None else row
     if comparison.speed is None or not of.old_weight or not of.new_weight:
         return None
-    ratio = near.seen[0] / near.seen[1] if near.seen is not None else _a_launch(of)
+    if near.seen is not None:
+        ratio = near.seen[0] / near.seen[1]
+    else:
+        ratio = (of.old_weight / of.old_launches) / (of.new_weight / of.new_launches)
     told = comparison.speed.speedup
     moved, apart = comparison.speed.moved, abs(math.log(told / ratio)) > math.log1p(_DISAGREE)
     # If one of them shows no change, it cannot explain the other's change either.
