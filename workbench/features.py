@@ -70,7 +70,7 @@ FEATURES: tuple[Feature, ...] = (
             "run": ("cli.run", "Run a CUDA program without a GPU: its faults, and counters."),
             "capture": (
                 "cli.capture",
-                "Capture any program: its kernels, and counters of the slowest.",
+                "Capture any program: its kernels, and counters for the slowest.",
             ),
         },
         first="run",
@@ -120,7 +120,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "agents",
-        {"serve mcp": ("command", "Serve the project to programs, by the Model Context Protocol.")},
+        {"serve mcp": ("command", "Serve the project over the Model Context Protocol.")},
         moved={"mcp": "serve mcp"},
         extra="mcp",
         heading="Serve",

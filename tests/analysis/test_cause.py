@@ -345,7 +345,7 @@ def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share
             {**WAITS, LOCAL: 69e6, STATE.format("lg_throttle"): 9.0},
             3.0,
             "local_sectors",
-            "0 → 69.0 M (registers spilled, or arrays lie in local memory)",
+            "0 → 69.0 M (registers were spilled, or arrays are in local memory)",
         ),
         # Sectors that doubled are told beside the wait for them.
         (

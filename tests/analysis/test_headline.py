@@ -243,7 +243,7 @@ def test_a_part_of_the_batch_is_another_size(part: int) -> None:
     fewer = report(("total", 6400 // part, 4.0 / part), bytes_moved=1e8 / part)
     shorter = report(("total", 6400, 4.0 / part), bytes_moved=1e8 / part, each=2 / part)
     assert headline(doubts(old, fewer)).startswith("Not the same work: another size")
-    assert told(old, shorter).startswith("Other amount of data: 100 MB →") or part == 100
+    assert told(old, shorter).startswith("Different amount of data: 100 MB →") or part == 100
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_many_waves_that_end_at_once_have_no_tail() -> None:
         "237 waves of blocks that end almost at once: SMs are active 50% of the time"
     )
     busy = limit_of_launch(launch(1e-3, 4e9, 500000, **cycles), make_profile().device)
-    assert busy is not None and "of unequal work" in busy.words
+    assert busy is not None and "with unequal work" in busy.words
     few = {**cycles, "launch__waves_per_multiprocessor": 1.2}
     tail = limit_of_launch(launch(1e-3, 4e9, 500000, **few), make_profile().device)
     assert tail is not None and tail.words.startswith("an uneven tail")

@@ -336,7 +336,7 @@ def of_grid(time_s: float, blocks: int, waves: float, active: float, **counts: f
 
 
 LOCAL = "memory_l2_theoretical_sectors_local"
-SPILLED = "Local sectors rose 0 → {} (registers spilled, or arrays lie in local memory)."
+SPILLED = "Local sectors rose 0 → {} (registers were spilled, or arrays are in local memory)."
 
 
 @pytest.mark.parametrize(

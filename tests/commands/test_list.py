@@ -162,7 +162,7 @@ def test_an_emulated_ladder_shows_what_was_counted(project: Path) -> None:
     rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("v")}
     assert not rows["v2"].rstrip().endswith("emulator")  # the heading says so
     assert "1,300" in rows["v2"] and "2,048" in rows["v3"] and rows["v0"].count("—") == 4
-    assert "counted by the emulator, which does not time" in text
+    assert "counted by the emulator, which measures no times" in text
     (_, v2, *_) = json.loads(run("--format", "json"))["studies"][0]["versions"]
     assert v2["profiles"][0]["counts"]["instructions"] == 1300
 

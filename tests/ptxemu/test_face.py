@@ -195,7 +195,7 @@ def test_what_is_no_argument_is_told(module: ptxemu.Module) -> None:
     kernel = module.kernel("saxpy")
     with pytest.raises(ptxemu.LaunchError, match="argument 3 is a list"):
         kernel.run(8, 128, [N, 2.0, [1.0, 2.0], Y])  # type: ignore[list-item]
-    with pytest.raises(ptxemu.LaunchError, match="an array in `args` beside `memory`"):
+    with pytest.raises(ptxemu.LaunchError, match="an array in `args` together with `memory`"):
         kernel.run(8, 128, [N, 2.0, "x", Y], memory=module.memory({"x": X}))
     with pytest.raises(ptxemu.LaunchError, match="has 4 axes"):
         kernel.run((1, 1, 1, 1), 128, [N, 2.0, X, Y])

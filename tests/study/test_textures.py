@@ -82,7 +82,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
         ('"border"]', '"mirored"]', 5, "unknown address mirored"),
         ('["wrap", "border"]', '["wrap", "wrap", "wrap"]', 5, "it has 3 modes"),
         ('filter = "linear"', 'filter = "cubic"', 6, "unknown filter cubic"),
-        ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not weighed"),
+        ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not interpolated"),
         ("channels = 4", "channels = 3", 12, "unknown channels 3"),
         ('pitch = "4 * TILE"', "pitch = 72", 14, "72 bytes apart, not a multiple of 32"),
         ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes lie 32 bytes apart"),

@@ -34,7 +34,7 @@ _Z = 1.959963984540054
 
 METHOD = N_(
     "estimate: the share of the warp samples that a line is to blame for, "
-    "times the duration; intervals are 95% and cover the sampling error alone"
+    "times the duration; the 95% intervals cover only the sampling error"
 )
 #: Added where one side's instructions say nothing of who waits for whom.
 UNFOLLOWED = N_("; without SASS, time stays on the lines that waited")

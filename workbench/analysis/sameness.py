@@ -85,7 +85,7 @@ _HEADS = {
 #: Kinds that leave the ratio of times what it is.
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
 #: And where it may be the same.
-_ASIDES = {"size": N_("Other amount of data"), "kernels": _HEADS["kernels"]}
+_ASIDES = {"size": N_("Different amount of data"), "kernels": _HEADS["kernels"]}
 #: Metrics of what the compiler made of PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
 #: Addresses of device code have nine digits and more; constants of 32 bits have eight.
@@ -149,14 +149,13 @@ def headline(found: Iterable[Doubt]) -> str:
 
 
 def precision_words(found: Iterable[Doubt]) -> str:
-    """``Other precision: float64 operations 6.68 G → 0.``, shown before any praise; or ""."""
-    return "".join(
-        _("Other precision: {words}.").format(words=d.words) for d in found if d.kind == "precision"
-    )
+    """``Different precision: float64 operations 6.68 G → 0.``, shown before any praise; or ""."""
+    words = (each.words for each in found if each.kind == "precision")
+    return "".join(_("Different precision: {words}.").format(words=each) for each in words)
 
 
 def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
-    """Heads and sentences to stand before any praise: ``Other amount of data: 8.39 MB → …``."""
+    """Heads and sentences to stand before any praise: ``Different amount of data: 8.39 MB → …``."""
     heads = ((_(_ASIDES[d.kind]), d) for d in found if d.kind in _ASIDES and not d.certain)
     return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
 
@@ -248,9 +247,9 @@ def _other_launches(
             if any((x.kernel, x.signature) in known for x in alone.values()):
                 return None
             names = ", ".join(alone)
-            words = _("{labels} ran {names} beside kernels that are the same on both sides").format(
-                labels=labels[more], names=names
-            )
+            words = _(
+                "{labels} ran {names} alongside kernels that are the same on both sides"
+            ).format(labels=labels[more], names=names)
             return Doubt(kind="launches", words=words)
     return None
 
@@ -297,7 +296,7 @@ def _of_one_code(
     ):
         amounts = amounts_of(sides, measure)
         if amounts is not None and amounts.changed >= least and not (alike and not unit):
-            words = _("the same machine code ran on another size ({amounts} {what})").format(
+            words = _("the same machine code ran on a different size ({amounts} {what})").format(
                 amounts=_moved(amounts, unit), what=what
             )
             yield Doubt(kind="size", words=words, more=_more(amounts, unit))
@@ -308,7 +307,7 @@ def _of_one_code(
     time = over(*(each_once(side, _seconds) for side in reversed(sides)))
     each = over(time, over(new, old))
     piece = (
-        _(", {each} × the time an instruction").format(each=quantity(each))
+        _(", {each} × the time per instruction").format(each=quantity(each))
         if each is not None
         else ""
     )
@@ -437,7 +436,7 @@ def _other_kernels(
     words = " → ".join(listed(own) for own in named)
     known = [each for each in (operations, stored) if each is not None]
     if not (one and len(known) == 2 and all(_close(*each.once, _AGREE) for each in known)):
-        words = _("{words}; whether they do the same work is not in the report").format(words=words)
+        words = _("{words}; the report does not say if they do the same work").format(words=words)
     other = not one and len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
     more = _another_program(sides, stored, one=one)
     return Doubt(kind="kernels", words=words, certain=other or bool(more), more=more)

@@ -374,7 +374,7 @@ def _counted(delta: Delta) -> str:
     text = _("{what} {moved}").format(what=delta.title, moved=_moved(delta))
     if delta.id != "local_sectors" or delta.old != 0:
         return text
-    why = _("registers spilled, or arrays lie in local memory")
+    why = _("registers were spilled, or arrays are in local memory")
     return _("{text} ({why})").format(text=text, why=why)
 
 
@@ -408,7 +408,7 @@ def _launch(proof: Proof, cause: Cause) -> str:
         after=after, before=before
     )
     if proof.way == "tail":
-        return _("With as many blocks, {active}").format(active=active)
+        return _("With the same number of blocks, {active}").format(active=active)
     old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
     text = _("The grid went from {old} to {new} blocks").format(old=old, new=new)
     if proof.beside is not None:
@@ -451,7 +451,7 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
         return _("; the source is unknown")
     if proof.way == "wait" and proof.place.link == "launch":
         return _(
-            "; blocks, which came in waves, now run all at once and step on in {where}"
+            "; blocks, which ran in waves, now all run at once and advance together in {where}"
         ).format(where=where)
     if not where or (proof.place.link == "launch" and proof.way != "count"):
         return ""
@@ -460,7 +460,7 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     if proof.place.by == "order":
         return _("; the synchronization of warps changed in {where}").format(where=where)
     if proof.place.by == "time":
-        return _("; the time moved most in {where}").format(where=where)
+        return _("; the time changed most in {where}").format(where=where)
     if proof.place.by == "bounds":
         return _("; the register bound changed in {where}").format(where=where)
     if proof.way == "occupancy" and proof.place.link == "compiler":
@@ -469,7 +469,7 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     swapped = ""
     if proof.place.lost and proof.place.gained:
         lost, gained = (hunks_named(each) for each in (proof.place.lost, proof.place.gained))
-        swapped = _("; what {lost} lost of it, {gained} gained").format(lost=lost, gained=gained)
+        swapped = _("; {gained} gained the part that {lost} lost").format(lost=lost, gained=gained)
     if called := _lines_in(proof.place.called, hunks):
         where = _("{where}, in functions that {called} calls").format(where=where, called=called)
     if (dealt := proof.place.dealt) is not None:
@@ -507,7 +507,7 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
     each = comparison[move.stall]
     if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:
         text = joined(
-            [text, _("Per issued instruction these waits {moved}.").format(moved=_moved(each))]
+            [text, _("Per issued instruction, these waits {moved}.").format(moved=_moved(each))]
         )
     return text
 

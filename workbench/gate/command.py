@@ -92,7 +92,7 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
         "run_name",
         default="",
         metavar="NAME",
-        help="Name of the runs to keep; one of the same name is replaced (default: their time).",
+        help="Name of the runs to keep; runs of the same name are replaced (default: their time).",
     ),
 )
 @folded(

@@ -50,7 +50,7 @@ def command(
     """Write STUDY's table of versions, times and speeds into a README, between two markers.
 
     The markers are the lines `<!-- workbench export readme STUDY -->` and `<!-- end of STUDY -->`;
-    what stands between them is replaced, nothing else.
+    only the text between them is replaced.
     """
     if chart is not None and chart.suffix not in FORMATS:
         raise UsageError(f"{chart} is not a picture", f"Name a file with {', '.join(FORMATS)}.")

@@ -527,7 +527,7 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
     share = 100 * first.share
     part = _("{share:.0f}% of warp time").format(share=share)
     for load in busy[:1] if busy and busy[0].active >= _MUCH else ():
-        part = _("{part}, beside {unit} at {share:.0f}%").format(
+        part = _("{part}, alongside {unit} at {share:.0f}%").format(
             part=part, unit=load.resource.title, share=load.active
         )
     words = _("latency: {id}, {part}")
@@ -572,7 +572,7 @@ def _short_grid(
         warps = blocks * -(-math.prod(launch.block) // WARP_SIZE)
         each = over(value_of(launch, "instructions"), warps)
         idle = each is not None and each < _AT_ONCE
-        what = _("that end almost at once") if idle else _("of unequal work")
+        what = _("that end almost at once") if idle else _("with unequal work")
         words = _(
             "{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
         ).format(waves=waves, what=what, part=part)

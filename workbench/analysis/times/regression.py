@@ -241,7 +241,7 @@ def judged_words(judged: RunVerdict, new: Estimate, allowed: float, resolution: 
     """The verdict for a gate's message: what was compared, what was left out, what follows."""
     pool = judged.pool
     said = (
-        [_("{earlier} of an earlier level left out").format(earlier=several(pool.earlier, "run"))]
+        [_("{earlier} from an earlier level left out").format(earlier=several(pool.earlier, "run"))]
         if pool.earlier
         else []
     )

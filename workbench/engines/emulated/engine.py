@@ -132,7 +132,7 @@ class EmulatorEngine(Engine):
             built = build(self._project, version, self._arch)
             if not built.build.ptx:
                 raise MissingError(
-                    f"{version.id} is machine code without PTX, and the emulator runs PTX",
+                    f"{version.id} is machine code without PTX, but the emulator runs PTX",
                     "Use --engine ncu on a machine with a GPU; or build the program with -lineinfo "
                     "or with PTX (-gencode arch=compute_90,code=compute_90) and lift it again.",
                 )

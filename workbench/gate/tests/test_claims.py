@@ -50,7 +50,7 @@ def check(*words: str) -> tuple[int, str]:
         ("sgemm/v13", "sgemm/cublas", "0.5x", 0, "claimed 0.500×; in turns"),
         ("conv2d_half/v5", "conv2d_half/v4", "1.1x", 6, "lowered its clocks while this was timed"),
         ("conv2d_int8/v5", "conv2d_int8/v4", "0.9x", 6, "Identical machine code"),
-        ("conv2d/v11", "conv2d/v10", "1.4x", 0, "Other precision: float32 operations"),
+        ("conv2d/v11", "conv2d/v10", "1.4x", 0, "Different precision: float32 operations"),
     ],
 )
 def test_shipped_records_are_judged(

@@ -268,7 +268,7 @@ def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
         words = ", ".join(dict.fromkeys(shlex.quote(_pattern(work, works)) for work in hinted))
         raise UsageError(
             f"no kernel of the program matches --kernel {wish.kernel!r}",
-            f"The kernels with most time: {words}.",
+            f"The kernels with the most time: {words}.",
         )
     return found
 

@@ -64,7 +64,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
         survey: Of a capture of the program.
         kernel: A kernel's name, or a regular expression of it; of several, that which takes most
             time.
-        number: Which of its launches, from 1; None: the first of those that take most time.
+        number: Which of its launches, from 1; None: the first of those that take the most time.
         limit: Bytes of memory that may be kept.
 
     Raises UsageError: no kernel is called so, or it was not launched so often.

@@ -90,8 +90,8 @@ def counts_words(survey: Survey) -> str:
     """The emulator's counts of a program, with a note that it has no times."""
     found, words = survey.counted(), _(" ({factor} ideal)")
     return _(
-        "{launches}, counted by the emulator, which does not time: {instructions} instructions, "
-        "global sectors {sectors}, shared wavefronts {wavefronts}"
+        "{launches}, counted by the emulator, which measures no times: {instructions} "
+        "instructions, global sectors {sectors}, shared wavefronts {wavefronts}"
     ).format(
         launches=several(survey.launches, "launch", "launches"),
         instructions=quantity(found.instructions),
@@ -116,7 +116,7 @@ def counts_change(difference: ProgramDifference) -> str:
         _("global sectors {change}").format(change=count_change(old.sectors, new.sectors)),
         _("shared wavefronts {change}").format(change=count_change(old.wavefronts, new.wavefronts)),
     )
-    return _("{counts}; counted by the emulator, which does not time").format(
+    return _("{counts}; counted by the emulator, which measures no times").format(
         counts=_(", ").join(parts)
     )
 
@@ -206,7 +206,7 @@ def _without_interval(difference: ProgramDifference) -> str:
     if not alone or difference.tried:
         return ""
     if difference.steady:
-        text = _("; of the iterations of {names} only the mean is known")
+        text = _("; for the iterations of {names}, only the mean is known")
         return text.format(names=listed(alone))
     if len(alone) > 1:
         return _("; single run; use --repeat 5 for an interval")
@@ -371,7 +371,7 @@ def beside_words(difference: ProgramDifference) -> str:
             )
         )
         parts += [
-            _("of the time before those of @{name} {words}").format(name=side.name, words=words)
+            _("before the iterations of @{name}, {words}").format(name=side.name, words=words)
             for side in difference.whole
             if (words := tuning_words(side.survey))
         ]

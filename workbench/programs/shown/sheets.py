@@ -386,7 +386,7 @@ def _number_of(rows: Sequence[WorkChange], word: str) -> str:
 
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
     """Why the two are compared by force, what is said of them first, and their names."""
-    forced = _("not comparable, compared by force: {reason}")
+    forced = _("not comparable, compared with --force: {reason}")
     lines = [forced.format(reason=reason) for reason in difference.reasons]
     names = f"@{difference.old.name} → @{difference.new.name}"
     return (*lines, *program_words(difference), names, "")

@@ -287,7 +287,7 @@ def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
             shown = metric.value if isinstance(metric.value, str) else None
             value = shown or with_unit(float(metric.value), metric.unit)
             table.add_row(Text(f"  {name}"), Text(value))
-    return [section(_("Counted of PTX"), table)] if table.row_count else []
+    return [section(_("Counted in PTX"), table)] if table.row_count else []
 
 
 def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
@@ -702,7 +702,7 @@ def headroom(
         said = _way(profile, way, placed=elsewhere, because=because)
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), said)
     if table.row_count:
-        words = _("to try, each with an upper bound of its speed-up")
+        words = _("to try, each with an upper bound on its speed-up")
         words += _(", with every unit at its peak") if counted else ""
         body += [Text(words), table]
     head = _("By its counts")

@@ -253,7 +253,7 @@ def _rest(story: Story) -> str:
     if story.rest.ties and story.rest.left_out.words:
         items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
-    return _("Linked to no one hunk:") + "\n\n" + "\n".join(items) if items else ""
+    return _("Not linked to a single hunk:") + "\n\n" + "\n".join(items) if items else ""
 
 
 def collapsed(title: str, text: str) -> str:

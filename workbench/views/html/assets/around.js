@@ -26,7 +26,7 @@
   const listing = (folder) => new Promise((done, failed) => {
     const script = make("script", "", { src: `${folder}site.js` });
     script.onload = () => done(window.workbenchSite);
-    script.onerror = () => failed(new Error(_("site.js is missing beside the index")));
+    script.onerror = () => failed(new Error(_("site.js is missing next to the index")));
     document.head.append(script);
   });
   let asked = null;

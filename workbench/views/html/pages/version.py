@@ -221,7 +221,7 @@ def _row(
     """A version on one device; `href` leads to its page there, "" for the page that this is."""
     seconds = timing.time.value if timing else kernel_seconds(there)
     seen = _("under the profiler") if timing is None and seconds is not None else ""
-    other = "" if there.source_hash == here.source_hash else _("of another source")
+    other = "" if there.source_hash == here.source_hash else _("from a different source")
     return View(
         device=there.device.name,
         href=href,
