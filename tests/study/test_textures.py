@@ -141,10 +141,10 @@ def test_textures_are_part_of_what_was_measured(maker: Maker) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ('"x", "y"', "argument 1 of kernel scale is no texture, and the kernel takes cuda"),
+        ('"x", "y"', "argument 1 of kernel scale is no texture, but the kernel takes cuda"),
         (
             '"image", "image"',
-            r"argument 2 of kernel scale is a texture, and the kernel takes float\*",
+            r"argument 2 of kernel scale is a texture, but the kernel takes float\*",
         ),
     ],
 )

@@ -228,7 +228,7 @@ def _set_of_kernels(comparison: Comparison) -> str:
     come = _functions([(one.name_new, s) for one in apart if (s := _taken(one, 1))])
     said = [
         text.format(kernels=listed(names, _SEEN))
-        for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
+        for names, text in ((gone, _("{kernels} removed")), (come, _("{kernels} added")))
         if names
     ]
     if not mostly:

@@ -72,7 +72,8 @@ def moved(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
     if value and not (ctx.meta.get(__name__) or ctx.find_root().params.get("json_errors")):
         ctx.meta[__name__] = value
         say(
-            "note: --study, --version, --problem and --device go: say sgemm/v3:n4096@h200", err=True
+            "note: --study, --version, --problem and --device will go: use sgemm/v3:n4096@h200",
+            err=True,
         )
     return value
 

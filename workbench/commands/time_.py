@@ -65,7 +65,7 @@ def command(
         )
     if recorded:
         if stored.again or stored.since or run.launcher or run.gpus or run.on:
-            raise UsageError("--recorded measures nothing", "Leave out how to measure.")
+            raise UsageError("--recorded measures nothing", "Leave out the measuring options.")
         from workbench.session.times import recorded_times
 
         _show(recorded_times(require_project(), named, sampling.cache), format_)

@@ -67,7 +67,7 @@ def command(
     gate = next((each for each in FEATURES if also and each.gates), None)
     if also and not gate:
         raise UsageError(
-            "--also writes gates, and this workbench has no feature for gates",
+            "--also writes gates, but this workbench has no feature for gates",
             "Leave it out, or install workbench with all of its features.",
         )
     progress = Progress()

@@ -217,7 +217,7 @@ def _nothing(name: str, past: str) -> str:
     """Explain that nothing was checked of a study (without a name: of any)."""
     of, only = (name, f" {name}") if name else ("any study", " --all")
     if past:
-        return f"Nothing is recorded of {of} to compare; `workbench time{only}` takes times."
+        return f"Nothing is recorded for {of} to compare; `workbench time{only}` measures times."
     return (
         f"No version of {of} is recorded together with its parent; `workbench "
         f"list` shows the records, `workbench profile` records more."

@@ -60,7 +60,7 @@ def command(
     found = session.recorded(study or place.study, place.problem, place.device)
     name = found.study.name
     if not any(rung.timing for rung in found.rungs):
-        raise UsageError(f"no time of {name} is recorded", f"`workbench time {name}` takes them.")
+        raise UsageError(f"{name} has no recorded time", f"`workbench time {name}` measures them.")
     named = path or project.root / "README.md"
     file = Path(os.path.realpath(named))  # a link stays one
     if path is None and not file.is_relative_to(os.path.realpath(project.root)):

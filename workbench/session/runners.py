@@ -60,7 +60,7 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
         """The same in a job.
 
         Args:
-            since: When it was begun first (ISO 8601), if it was broken off then.
+            since: When it was begun first (ISO 8601), if it was cut short then.
             gpus: Those that the job has.
         """
         del since, gpus

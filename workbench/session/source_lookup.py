@@ -115,7 +115,7 @@ def supplied(label: str, profile: Profile, texts: Texts) -> Profile:
     found: Mapping[str, str | None] = {source.path: texts.find(source) for source in lacking}
     if lacking and not any(text is not None for text in found.values()):
         raise UsageError(
-            f"no file of {texts.where} is one that {label} names: "
+            f"no file in {texts.where} is one that {label} names: "
             f"{listed([source.path for source in lacking], 3)}",
             "Name the folder (or the Git revision) that holds these files.",
         )

@@ -240,7 +240,7 @@ class EmulatorEngine(Engine):
         except KernelError as error:
             words = f"{error.message}\n{AGAIN.format(seed=self._other)}"
             if done.kept:
-                words += f"\nIt found {', '.join(done.kept)} as the first left it."
+                words += f"\nIt found {', '.join(done.kept)} as the first run left it."
             return found, KernelError(words, KEPT)
         return first and replace(first, fixed=found.fixed), None
 

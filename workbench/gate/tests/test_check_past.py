@@ -140,7 +140,7 @@ def test_a_version_that_is_gone_is_told_and_a_renamed_one_is_judged(
     assert "new since" not in out
     (folder / "v3_plain.cu").unlink()
     code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 6 and "missing now; --accept takes it" in out
+    assert code == 6 and "now missing; --accept takes it" in out
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
 
 

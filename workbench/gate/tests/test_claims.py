@@ -112,7 +112,7 @@ def recorded(root: Path, new_s: float | None = 0.0, *, verified: bool = True) ->
     [
         (0.0, True, "accepted", "result", "recorded as right on n8192 (seed "),
         (0.0, False, "not judged", "result", "no check is recorded; `workbench check"),
-        (None, True, "not judged", "ratio", "no time of both is recorded; on a machine with a GPU"),
+        (None, True, "not judged", "ratio", "a recorded time is missing; on a machine with a GPU"),
         (1e-12, True, "refused", "plausible", ""),
     ],
 )

@@ -94,7 +94,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
         return Wanted(work=work, shape=shape, limit=limit)
     if number > work.launches[-1]:
         raise UsageError(
-            f"{work.name} was launched {several(work.launches[-1], 'time')}, and not {number}",
+            f"{work.name} was launched {several(work.launches[-1], 'time')}, not {number}",
             "Count its launches from 1: `KERNEL#1`.",
         )
     return Wanted(work=work, number=number, limit=limit)
@@ -168,7 +168,7 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
     seen = [read_regular(path, CAPTURE).split() for path in sorted(raw.glob("*.seen"))]
     if not seen:
         return MissingError(
-            "the program never initialized CUDA under the tracer, or was ended before its end",
+            "the program never initialized CUDA under the tracer, or was stopped before its end",
             "Run it as it was captured.",
         )
     most = max(int(words[0]) for words in seen if words)

@@ -45,8 +45,8 @@ from workbench.units import (
 RANKS = 8
 #: Fate of kernels -> its words.
 _FATES: dict[Fate, str] = {
-    "came": N_("{kernels} came"),
-    "went": N_("{kernels} went"),
+    "came": N_("{kernels} added"),
+    "went": N_("{kernels} removed"),
     "fused": N_("{kernels} fused into {n}"),
     "split": N_("{kernels} split into {n}"),
     "replaced": N_("{kernels} replaced by {n}"),
@@ -425,7 +425,7 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" where all stayed.
+    """``4 kernels added, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" where all stayed.
 
     Nor where a tuner ran: what it launches besides is none of the program's calls.
     """
@@ -671,7 +671,7 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow
             often = (max(number, 1) for number in difference.launches(one))
             old, new = (side / next(often) for side in (old, new))
         before, after = (quantity(side, unit) if side else "—" for side in (old, new))
-        alone = "" if difference.tried else _("came") if new else _("went")
+        alone = "" if difference.tried else _("added") if new else _("removed")
         change = relative(old, new) if old and new else alone
         words = _("{words}: a launch").format(words=one.words) if difference.tried else one.words
         out.append(ClassRow(words, before, after, change))

@@ -455,8 +455,8 @@ _FATES = {
     "fused": N_("fused"),
     "split": N_("split"),
     "replaced": N_("replaced"),
-    "came": N_("came"),
-    "went": N_("went"),
+    "came": N_("added"),
+    "went": N_("removed"),
 }
 
 

@@ -460,7 +460,7 @@ def _write_ladders(
 
 def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageError:
     return UsageError(
-        f"nothing is recorded of study `{name}` below {project.profiles}",
+        f"nothing is recorded for study `{name}` below {project.profiles}",
         did_you_mean(name, sorted(known, key=natural_key), "recorded studies")
         if known
         else f"Record a profile first: `workbench profile {name}`.",

@@ -199,7 +199,7 @@ def _style(css: str) -> str:
     if _LOADS.search(css):
         raise UsageError(
             "the stylesheet loads another file, which a page on its own cannot",
-            "Put what it loads into the stylesheet as a data: address.",
+            "Put what it loads into the stylesheet as a data: URL.",
         )
     return "<style>\n" + _ENDS_STYLE.sub(r"<\\/", css) + "</style>"
 
