@@ -20,8 +20,8 @@ from workbench.specs import Expectation
 WAVES, SECTORS = "memory_l1_wavefronts_shared", "memory_l2_theoretical_sectors_global"
 ESTIMATE = "ptx__machine_inst_estimate"
 #: Rows 0 and 1 are of line 3 of the factory's source, 2 of line 4, 3 and 4 of line 5.
-LINES = "lines 3 and 5 of kernels/demo/v2_tile.cu run as often as timing decides"
-LINE = "line 5 of kernels/demo/v2_tile.cu runs as often as timing decides"
+LINES = "lines 3 and 5 of kernels/demo/v2_tile.cu run a number of times that depends on timing"
+LINE = "line 5 of kernels/demo/v2_tile.cu runs a number of times that depends on timing"
 
 
 def counted(

@@ -255,7 +255,7 @@ def test_a_part_of_the_batch_is_another_size(part: int) -> None:
 )
 def test_kernels_that_have_other_names_are_said(old: str, new: str, said: str) -> None:
     text = told(report(*ran(old)), report(*ran(new)))
-    said += "; whether they do the same work is not in the report. Under the profiler after is 2"
+    said += "; the report does not say if they do the same work. Under the profiler after is 2"
     assert text.startswith(f"Other kernels: {said}")
     assert "ther" not in told(report(*ran("norm_12 64 1")), report(*ran("norm_7 64 2")))
 

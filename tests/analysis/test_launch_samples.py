@@ -96,7 +96,7 @@ def test_a_job_that_one_side_repeats_is_compared_per_run() -> None:
     comparison = compare(old, report(*stages), labels=("a", "b"))
     assert speed(comparison) == pytest.approx(44 / 36)
     assert comparison.launch_words == (
-        "2 runs before, 1 after, which each read as much: compared per run.",
+        "2 runs before, 1 after; each read the same amount, so they are compared per run.",
         "Launched by a only: own (44.0 µs).",
         "Launched by b only: reduce (32.0 µs) and finish (4.00 µs).",
     )

@@ -91,7 +91,7 @@ def coded(one: Launch, text: tuple[str, ...] = TEXT) -> Launch:
 
 def test_one_code_launched_alike_with_other_instructions_had_another_input() -> None:
     words = said(coded(launch(1e-3, 1e6)), coded(launch(2.7e-3, 5.4e6)))
-    assert "another input, 0.500 × the time an instruction" in words and "5.40 ×" in words
+    assert "another input, 0.500 × the time per instruction" in words and "5.40 ×" in words
     assert "another input" not in said(coded(launch(1e-3, 1e6)), coded(launch(1e-3, 1.01e6)))
 
 

@@ -173,7 +173,7 @@ def sampled(*counts: int) -> Launch:
                 ran(k, g, smsp__inst_executedX=n)
                 for k, g, n in (("a", 8, 4e5), ("b", 9, 5e5), ("c", 7, 6e5))
             ),
-            "each of a, b and c takes exactly the same time",
+            "all launches of a, b and c take exactly the same time",
         ),
         ((ran("a", 64, smsp__inst_executedX=5e6),), "all of its lines together differ"),
         ((ran("a", 64, smsp__inst_executedX=5e4),), "all of its lines together differ"),

@@ -85,7 +85,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
         ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not interpolated"),
         ("channels = 4", "channels = 3", 12, "unknown channels 3"),
         ('pitch = "4 * TILE"', "pitch = 72", 14, "72 bytes apart, not a multiple of 32"),
-        ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes lie 32 bytes apart"),
+        ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes are 32 bytes apart"),
         ('layout = "linear"', 'layout = "array"', 10, "`tmp` is not an input"),
         ('layout = "linear"', 'layout = "rows"', 15, "unknown layout rows"),
         ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 is not read as a number"),

@@ -605,8 +605,8 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("put", "said"),
     [
-        (os.mkfifo, "is a pipe, and not a file"),
-        (os.mkdir, "is a folder, and not a file"),
+        (os.mkfifo, "is a pipe, not a file"),
+        (os.mkdir, "is a folder, not a file"),
         (lambda path: path.symlink_to("nothing"), "a link that leads to no file"),
     ],
 )
@@ -623,7 +623,7 @@ def test_what_is_no_profile_holds_nothing_up(
 
 def test_a_study_without_profiles_names_the_nearest(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
-    with pytest.raises(UsageError, match="nothing is recorded of study `dmeo`") as error:
+    with pytest.raises(UsageError, match="nothing is recorded for study `dmeo`") as error:
         build(root, studies=("dmeo",))
     assert "demo" in error.value.hint
 

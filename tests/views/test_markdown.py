@@ -144,7 +144,7 @@ def test_warnings_are_quoted_before_the_numbers() -> None:
         new, device=msgspec.structs.replace(new.device, name="NVIDIA A100", slug="a100")
     )
     text = step(old, elsewhere, force=True, notes=["v3: stale: edited"])
-    assert "> not comparable, compared by force: " in text and "> v3: stale: edited" in text
+    assert "> not comparable, compared with --force: " in text and "> v3: stale: edited" in text
     assert text.index("stale") < text.index("| counter |")
 
 
