@@ -129,7 +129,7 @@ def test_where_much_has_no_counterpart_no_factor_is_given(
 
 def test_a_kernel_of_a_library_beside_ones_own_is_said() -> None:
     old, new = report(*ran("gemm_v1 9 5")), report(*ran("gemm_v2 9 4, ampere_sgemm_128 4 0.5"))
-    assert "differs as well: ampere_sgemm_128 (500 µs) came." in told(old, new)
+    assert "differs as well: ampere_sgemm_128 (500 µs) added." in told(old, new)
     assert "as well" not in told(old, report(*ran("gemm_v2 9 4, clear 1 0.1")))
 
 
@@ -256,7 +256,7 @@ def test_a_part_of_the_batch_is_another_size(part: int) -> None:
 def test_kernels_that_have_other_names_are_said(old: str, new: str, said: str) -> None:
     text = told(report(*ran(old)), report(*ran(new)))
     said += "; the report does not say if they do the same work. Under the profiler after is 2"
-    assert text.startswith(f"Other kernels: {said}")
+    assert text.startswith(f"Different kernels: {said}")
     assert "ther" not in told(report(*ran("norm_12 64 1")), report(*ran("norm_7 64 2")))
 
 

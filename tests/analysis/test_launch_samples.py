@@ -392,7 +392,7 @@ def test_what_only_one_report_launches_is_named_and_left_out() -> None:
     fused = ran("K", 15.2e-6, signature="void K<B2bGemm<int>>()", **{REGISTERS: 128})
     comparison = compare(report(fused, gemm, gemm), report(gemm, gemm), labels=("a", "b"))
     assert comparison.speed is None
-    assert comparison.partial.startswith("Only 51.6% of the time of a is in kernels of both sides")
+    assert comparison.partial.startswith("Only 51.6% of the time of a is in kernels that both")
     assert not any(delta.moved for delta in comparison.counters)
     assert comparison.launch_words == (
         "2 launches on both sides of K<Gemm<…>>: compared per launch, by their means.",

@@ -94,7 +94,7 @@ def test_what_no_run_can_have_moved_nothing_and_is_no_cause() -> None:
     step = Step(*hits(60.0, 113.0), ("v0", "v1"))
     delta = step.comparison["l2_hit_rate"]
     assert (delta.old, delta.new, delta.delta, delta.moved) == (60.0, 113.0, None, False)
-    assert delta.reason == "new: not plausible, 100% at most is possible"
+    assert delta.reason == "new: not plausible, but 100% at most is possible"
     assert "l2_hit_rate" not in [proof.counter.id for proof in step.story.cause.proofs]
     told = telling(step.comparison, step.story, step.scale, 60)
     assert told and "l2_hit_rate" not in [one.id for one in told]

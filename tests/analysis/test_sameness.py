@@ -175,8 +175,8 @@ def test_other_kernels_that_do_and_store_less_are_other_work() -> None:
     fewer = launch(("FFMA R5, R4, R6, R5", 16 * THREADS), LOAD, (STORE[0], THREADS // 2))
     other = msgspec.structs.replace(fewer, kernel="search")
     sides = side(*old, study=""), side(other, study="")
-    text = "Other kernels: beams and fill → search; whether they do the same work is not in the"
-    assert Step(*sides, ("a", "b")).story.sentence.startswith(f"{text} report.")
+    text = "Different kernels: beams and fill → search; the report does not say if they do the same"
+    assert Step(*sides, ("a", "b")).story.sentence.startswith(f"{text} work.")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_the_same_code_in_a_grid_that_is_cut_otherwise_is_the_same_work() -> Non
 def test_the_same_code_over_another_size() -> None:
     found = doubts(side(product(64)), side(product(64, 0.5)))
     assert kinds(found) == [("size", True)]
-    assert "same machine code ran on another size (131 kB → 65.5 kB stored)" in headline(found)
+    assert "same machine code ran on a different size (131 kB → 65.5 kB stored)" in headline(found)
     # In a shorter loop
     found = doubts(side(product(64)), side(product(32)))
     assert kinds(found) == [("input", True)]

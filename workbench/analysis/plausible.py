@@ -45,7 +45,7 @@ def implausible(profile: Profile) -> list[str]:
                     title=title, kernel=launch.kernel, value=value
                 )
                 found[
-                    _("{implausible}: {is_so}, but only {bound} is possible").format(
+                    _("{implausible}: {is_so}, but {bound} is possible").format(
                         implausible=_(IMPLAUSIBLE), is_so=is_so, bound=bound
                     )
                 ] = None

@@ -80,7 +80,7 @@ _HEADS = {
     "devices": N_("Two devices"),
     "launches": N_("Only the set of launches differs"),
     "same-code": N_("Identical machine code"),
-    "kernels": N_("Other kernels"),
+    "kernels": N_("Different kernels"),
 }
 #: Kinds that leave the ratio of times what it is.
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
