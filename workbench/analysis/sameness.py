@@ -219,7 +219,7 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     """The machine code of every kernel that was measured; None where one has no text."""
     launches = measured(profile)
     held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
-    return {_code(launch) for launch in launches} if launches and held else None
+    return {machine_code(launch) for launch in launches} if launches and held else None
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
@@ -243,7 +243,7 @@ def _other_launches(
         if here < there:
             launches = measured(sides[more])
             called = zip(titles(launches), launches, strict=True)
-            alone = {name: x for name, x in called if _code(x) not in here}
+            alone = {name: x for name, x in called if machine_code(x) not in here}
             known = {(x.kernel, x.signature) for x in measured(sides[less])}
             if any((x.kernel, x.signature) in known for x in alone.values()):
                 return None
@@ -273,7 +273,7 @@ def _relative(launch: Launch) -> tuple[str, ...]:
     return made + tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
 
 
-_code = Recent(_relative, most=LADDER)
+machine_code = Recent(_relative, most=LADDER)
 
 
 def _of_one_code(
@@ -284,7 +284,9 @@ def _of_one_code(
     A grid that is cut otherwise stores as much, and may only repeat some work at its seams. One
     that is the same and stores as much is of one size, whatever its loops do: another input.
     """
-    alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    alike = (
+        len({frozenset((machine_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    )
     ran = amounts_of(sides, _instructions)
     if alike and not apart and ran is not None and _close(*ran.once, _SAME_INSTRUCTIONS):
         known = all(COMPILED in x.metrics for x in measured(sides[0]))

@@ -137,13 +137,23 @@ def find_cause(
         comparison = compare(old, new, force=True, across=True)
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
-    known = "unknown" not in (attribution.sources.old, attribution.sources.new)
+    known = "unknown" not in (attribution.sources.old, attribution.sources.new) or (
+        bool(attribution.counters) and not attribution.unlisted
+    )
     unfilled, hypotheses = _unfilled(comparison), rank(comparison, *sides)
     room = _room(comparison, occupancy, unfilled=unfilled)
 
     def place(counter: Delta, way: str) -> Origin:
         at = attribution, time, occupancy
-        return place_of(counter.id, way, *at, known=known, change=counter.delta)
+        found = place_of(counter.id, way, *at, known=known, change=counter.delta)
+        if way != "count" or found.link != "hunk":
+            return found
+        found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
+        if found.dealt is None or not found.dealt.alone:
+            return found
+        # Lines that run as often in each thread only follow; an only edit made room for fewer.
+        hunks = found.hunks if found.by != "lines" else ()
+        return Origin(link="launch", hunks=hunks, by=found.by, dealt=found.dealt)
 
     proofs, scale = [], Scale(old, comparison)
     useless, slight = held_nothing_up(comparison, sides), agreed(comparison)
@@ -165,14 +175,11 @@ def find_cause(
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
                 # A count says exactly where, samples only about.
-                where = place(beside, "count")
+                where = structs.replace(place(beside, "count"), dealt=None)
             elif known:
                 where = place_of_wait(comparison, h, where, attribution, new)
             if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
                 continue  # nothing says that its pipe was held up
-        if h.way == "count" and where.link == "hunk":
-            dealt = dealt_in(told, comparison, attribution, old, new)
-            where = structs.replace(where, dealt=dealt)
         proofs.append(Proof(counter=told, place=where, way=h.way, score=h.score, beside=beside))
     if (first := _hidden(proofs)) is not None:
         proofs = [first, *(each for each in proofs if each is not first)]
@@ -534,7 +541,7 @@ def _count(
         if (
             (nowhere and _ratio(delta) >= HALF)
             or delta.id == "local_sectors"
-            or set(found.hunks) & set(hunks)
+            or (set(found.hunks) & set(hunks) and found.link != "launch")
         ):
             return delta
     return None

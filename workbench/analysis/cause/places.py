@@ -26,6 +26,7 @@ from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth
 from workbench.analysis.source.hunks import Size
 from workbench.analysis.source.lines import Tokens, scan
+from workbench.language import N_
 from workbench.model import Number, Profile, Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
@@ -65,15 +66,22 @@ _EDITED = 0.2
 
 
 class Dealt(Record, frozen=True):
-    """A count that went with the number of threads, and `sizes` that set it in `hunks`.
+    """A count that went with the number of threads, and `sizes` that set it in `hunks`, if known.
 
-    `threads` are so many times as many as before, `each` has so many times as much of the count.
+    `threads` (or blocks, as `of` says) are so many times as many as before, `each` has so many
+    times as much of the count.
     """
 
     hunks: tuple[int, ...]
     sizes: tuple[Size, ...]
     threads: float
     each: float
+    of: str = N_("threads")
+
+    @property
+    def alone(self) -> bool:
+        """True if the launch alone moved the count: each thread, or block, has as much of it."""
+        return not self.sizes and abs(math.log(self.each)) <= _ONE
 
 
 class Origin(Record, frozen=True):
@@ -151,7 +159,7 @@ def place_of(
             return structs.replace(found, launch=launch) if more else found
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
-    if moved and code:
+    if moved and (code or _launched(moved[0]) > 0):
         # No hunk has it: it is the launch's where its lines say so, else the compiler's.
         return Origin(link="launch" if _launched(moved[0]) > 0 else "compiler")
     whole = _largest(_seconds(time), time.delta_s) if time is not None else None
@@ -166,8 +174,9 @@ def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
 
 #: Counts of the warps' own work; threads share the amounts that caches and memory move.
 _BY_WARPS = frozenset(
-    {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests"}
-)
+    {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests",
+     "global_atomics"}
+)  # fmt: skip
 #: From this factor on the number of threads is another one.
 _OTHERS = math.log(1.2)
 #: A count goes with threads whose logarithm is this part of its own, or more.
@@ -179,20 +188,29 @@ _ONE = 0.05
 def dealt_in(
     counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
 ) -> Dealt | None:
-    """The constant that set the number of threads, if a count followed that number alone.
+    """The launch's number of threads (or blocks), if a count went with it, and what set that.
 
     A constant of the source or the command line changed by the inverse of the factor of threads or
     blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
+    Without one, threads that have no more of the count than before left part of it to the launch.
     """
     threads, blocks = (
         growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
     )
     moved = growth(counter.old, counter.new)
-    if counter.id not in _BY_WARPS or threads is None or blocks is None or moved is None:
+    if counter.id not in _BY_WARPS or threads is None or blocks is None or not moved:
         return None
+    for of, way in ((N_("threads"), threads), (N_("blocks"), blocks)):
+        part = way / moved
+        one = len(old.launches) == len(new.launches) == 1
+        if _EDITED <= part <= 1 + _ONE / abs(moved) and abs(way) >= _OTHERS and one:
+            launched = Dealt((), (), math.exp(way), math.exp(moved - way), of)
+            break
+    else:
+        launched = None
     follows = 0 < _FOLLOWS * abs(moved) <= threads * math.copysign(1, moved)
     if not follows or abs(threads) < _OTHERS:
-        return None
+        return launched
     ways = [way for way in (threads, blocks) if abs(way) >= _OTHERS]
     defined, words = _defined(old, new), (_launch_words(old), _launch_words(new))
     found: dict[int, list[Size]] = {}
@@ -206,7 +224,7 @@ def dealt_in(
         if decided := _decided(written, ways):
             found[hunk.id] = decided
     if not found:
-        return None
+        return launched
     return Dealt(
         hunks=tuple(found),
         sizes=tuple(dict.fromkeys(size for sizes in found.values() for size in sizes)),
