@@ -209,11 +209,6 @@ class Attribution(Record, frozen=True):
     sources: SourceState = SourceState()
     kinds: dict[str, CounterSplit] = msgspec.field(default_factory=dict)
 
-    @property
-    def unlisted(self) -> bool:
-        """True if the source of a line that changed is unknown."""
-        return any(part.link == "unknown" for split in self.counters for part in split.parts)
-
     def __getitem__(self, counter: str) -> CounterSplit:
         for split in self.counters:
             if counter in (split.counter, split.id):

@@ -41,7 +41,7 @@ from workbench.analysis.limits.roofline import (
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
 from workbench.analysis.precision import VANISHED, format_words
-from workbench.counters import PTX
+from workbench.counters import PTX, catalog
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import factor, joined, listed, quantity, several
@@ -119,7 +119,7 @@ def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) ->
     labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
-    same = codes[0] is not None and codes[0] == codes[1] and not _other_flags(sides)
+    same = one_code(old, new)
     apart = _devices(sides, same)
     found.append(apart)
     if same:
@@ -220,6 +220,12 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     launches = measured(profile)
     held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
     return {machine_code(launch) for launch in launches} if launches and held else None
+
+
+def one_code(old: Profile, new: Profile) -> bool:
+    """True if both sides ran the same machine code, whatever their launches."""
+    codes = _codes(old)
+    return codes is not None and codes == _codes(new) and not _other_flags((old, new))
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
@@ -515,7 +521,8 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A side that stores nothing, in all or in a kernel that does on the other side."""
     both = side_by_side(*sides)
-    found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
+    found = [_nothing(amounts_of(sides, x), labels, _NO_STORE, "output", y)
+             for x, y in ((stored_bytes, "byte"), (_written, "thread inst"))]  # fmt: skip
     for pair in both.pairs:
         if pair.matched and pair.how in ("signature", "name"):
             launches = zip(both.each, pair.of(*both.each), strict=True)
@@ -526,16 +533,24 @@ def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) ->
     return next(filter(None, found), None)
 
 
+def _written(launch: Launch) -> float | None:
+    """Bytes that were stored; of a kernel with atomics, these: not a quantity, but not nothing."""
+    stored, atomics = stored_bytes(launch), value_of(launch, "global_atomics")
+    return atomics if stored is None and atomics else stored
+
+
 _NO_STORE = N_("{labels} writes nothing to global memory ({labels2}: {there})")
 
 
 def _nothing(
-    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind
+    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind, unit: str = "byte"
 ) -> Doubt | None:
     if amounts is None or (amounts.together[0] > 0) == (amounts.together[1] > 0):
         return None
     idle = 0 if not amounts.together[0] else 1
-    there = quantity(amounts.once[1 - idle], "byte")
+    there = quantity(amounts.once[1 - idle], unit)
+    if unit != "byte":
+        there = _("{what} {change}").format(what=catalog()["global_atomics"].phrase, change=there)
     words = _(text).format(labels=labels[idle], labels2=labels[1 - idle], there=there)
     return Doubt(kind=kind, words=words)
 

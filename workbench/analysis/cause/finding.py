@@ -44,7 +44,7 @@ from workbench.analysis.limits.limit import (
 from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth, minus, over, times
 from workbench.analysis.plausible import broken
-from workbench.analysis.sameness import Doubt
+from workbench.analysis.sameness import Doubt, one_code
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
 from workbench.model import Profile, Record
@@ -137,15 +137,17 @@ def find_cause(
         comparison = compare(old, new, force=True, across=True)
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
-    known = "unknown" not in (attribution.sources.old, attribution.sources.new) or (
-        bool(attribution.counters) and not attribution.unlisted
-    )
+    same = one_code(old, new)
+    known = same or "unknown" not in (attribution.sources.old, attribution.sources.new)
+    launched = same and any(match.changes for match in attribution.launches)
     unfilled, hypotheses = _unfilled(comparison), rank(comparison, *sides)
     room = _room(comparison, occupancy, unfilled=unfilled)
 
     def place(counter: Delta, way: str) -> Origin:
         at = attribution, time, occupancy
         found = place_of(counter.id, way, *at, known=known, change=counter.delta)
+        if launched and found.link == "elsewhere" and way in ("count", "work"):
+            return Origin(link="launch")
         if way != "count" or found.link != "hunk":
             return found
         found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
