@@ -429,7 +429,10 @@ def _launch(proof: Proof, cause: Cause) -> str:
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
     because = _(", ").join(_change(delta) for delta in cause.room)
-    if proof.beside is not None:
+    if proof.beside is not None and any(delta.id == "blocks" for delta in cause.room):
+        waves = (quantity(value, "") for value in (proof.beside.old, proof.beside.new))
+        because += _(" ({waves} waves)").format(waves=" → ".join(waves))
+    elif proof.beside is not None:
         grid = _(" in a grid that does not fill the SMs ({waves} waves)")
         because += grid.format(waves=quantity(proof.beside.new, ""))
     return _("{text}: {because}").format(text=text, because=because) if because else text

@@ -25,6 +25,7 @@ from workbench.analysis.cause.hypotheses import (
     Hypothesis,
     agreed,
     behaviour_of,
+    by_grid,
     rank,
 )
 from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
@@ -167,7 +168,9 @@ def find_cause(
         told = delta_of(comparison, h, sides)
         where = place(told, h.way)
         beside = None
-        if h.way == "occupancy" and unfilled:
+        if h.way == "occupancy" and by_grid(comparison):
+            where, beside = Origin(link="launch"), comparison["waves"]
+        elif h.way == "occupancy" and unfilled:
             where, beside = Origin(link="launch"), comparison["waves"] if room else None
         elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
@@ -361,7 +364,9 @@ def _unfilled(comparison: Comparison) -> bool:
 def _room(
     comparison: Comparison, occupancy: Sequence[OccupancySplit], *, unfilled: bool
 ) -> tuple[Delta, ...]:
-    """The resources that moved occupancy in its direction."""
+    """The resources that moved occupancy in its direction; the number of blocks if none did."""
+    if by_grid(comparison):
+        return (comparison["blocks"],)
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:

@@ -327,6 +327,8 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
         # The work that it gave up went on elsewhere, at less cost: both places are the edit.
         other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
         chosen += [hunk for hunks in other for hunk in hunks]
+    # Of hunks that share all that they have with a larger one, this is the edit.
+    chosen = [hunk for hunk in chosen if not any(_inside(hunk, x, amounts, each) for x in chosen)]
     chosen = chosen[:_MOST]
     # Amounts shared with a hunk that is not named are not the named ones'.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
@@ -339,6 +341,12 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
         lost=tuple(sorted(hunk for hunk in swapped if each[hunk] < 0)),
         gained=tuple(sorted(hunk for hunk in swapped if each[hunk] > 0)),
     )
+
+
+def _inside(hunk: int, other: int, amounts: _Amounts, each: dict[int, float]) -> bool:
+    """True if a larger hunk has a part in every amount of this one."""
+    larger = abs(each[other]) > abs(each[hunk])
+    return larger and all(other in hunks for hunks in amounts if hunk in hunks)
 
 
 def _swapped(
