@@ -28,7 +28,14 @@ from workbench.analysis.cause.hypotheses import (
     by_grid,
     rank,
 )
-from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
+from workbench.analysis.cause.places import (
+    Origin,
+    bounded_in,
+    dealt_in,
+    ordered_in,
+    own_hunks,
+    place_of,
+)
 from workbench.analysis.cause.works import UNITS, change_of, works_of
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
@@ -154,8 +161,8 @@ def find_cause(
         found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
         if found.dealt is None or not found.dealt.alone:
             return found
-        # Lines that run as often in each thread only follow; an only edit made room for fewer.
-        hunks = found.hunks if found.by != "lines" else ()
+        # Lines that run as often in each thread only follow; edited ones made room for fewer.
+        hunks = found.hunks if found.by != "lines" else own_hunks(counter.id, attribution)
         return Origin(link="launch", hunks=hunks, by=found.by, dealt=found.dealt)
 
     proofs, scale = [], Scale(old, comparison)

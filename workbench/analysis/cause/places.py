@@ -166,6 +166,17 @@ def place_of(
     return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
 
 
+def own_hunks(counter: str, attribution: Attribution) -> tuple[int, ...]:
+    """The hunks on whose own lines most of a counter's change lies; none if it lies on no edit."""
+    splits = (_split(attribution, name) for name in _LINES.get(counter, (counter,)))
+    split = next((split for split in splits if split is not None and split.delta), None)
+    parts = [part for part in split.parts if part.link == "hunk"] if split is not None else []
+    found = _largest(
+        {part.hunks: float(part.delta) for part in parts}, sum(float(part.delta) for part in parts)
+    )
+    return found.hunks if found is not None else ()
+
+
 def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
     """The one hunk that calls what some hunks hold; None if several do."""
     found = {n for part in split.parts if set(part.hunks) & set(hunks) for n in part.callers}
