@@ -193,7 +193,7 @@ def find_cause(
             if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
                 continue  # nothing says that its pipe was held up
         proofs.append(Proof(counter=told, place=where, way=h.way, score=h.score, beside=beside))
-    if (first := _hidden(proofs)) is not None:
+    if (first := _hidden(proofs, grid=by_grid(comparison))) is not None:
         proofs = [first, *(each for each in proofs if each is not first)]
     if comparison["duration"].delta is None:
         proofs = _counted(old, comparison, place)
@@ -261,17 +261,19 @@ _SECTORS = 0.01
 _AS_MUCH = 0.8
 
 
-def _hidden(proofs: Sequence[Proof]) -> Proof | None:
+def _hidden(proofs: Sequence[Proof], *, grid: bool) -> Proof | None:
     """The proof that explains as much as occupancy, if occupancy comes first.
 
     More warps hide any wait and any work. A wait that an edit changed names the one that they hid;
-    so do counts of instructions and of another kind together.
+    so do counts of instructions and of another kind together. What a `grid` brought is told second.
     """
     if len(proofs) < 2 or proofs[0].way != "occupancy":
         return None
     least, rest = _AS_MUCH * proofs[0].score, proofs[1:]
-    edited = rest[0].way == "wait" and rest[0].place.link == "hunk" and rest[0].beside is not None
-    if edited and rest[0].score >= least:
+    edited, beside = rest[0].way == "wait" and rest[0].place.link == "hunk", rest[0].beside
+    if grid and edited and (beside is None or not is_pipe(beside)):
+        return rest[0] if rest[0].score >= HALF * proofs[0].score else None
+    if edited and beside is not None and rest[0].score >= least:
         return rest[0]
     best = {each.counter.id == "instructions": each for each in rest[::-1] if each.way == "count"}
     enough = sum(each.score for each in best.values()) >= least

@@ -471,7 +471,10 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     fewer SMs are no more warps on the chip.
     """
     ratio, waves = _log(comparison, "achieved_occupancy"), comparison["waves"]
-    same = by_grid(comparison) and min(waves.old or 1, waves.new or 1) >= 1
+    same = by_grid(comparison) and (
+        min(waves.old or 1, waves.new or 1) >= 1
+        or (comparison["blocks"].delta or 0.0) * (ratio or 0.0) <= 0
+    )
     moved = comparison["achieved_occupancy"].moved
     if ratio is None or not moved or old.roles != new.roles or same:
         return 0.0
