@@ -76,6 +76,7 @@ def ran(text: str) -> list[Ran]:
         ("layer 1000000 20, layer 1440000 80", "layer 2000000 10, layer 2000000 28", 100 / 38),
         ("layer 64 10, 2× layer 64 28", "layer 64 10, 2× layer 64 14", 66 / 38),
         # Often and once; two renamed in order; two fused; one went, or came; another order
+        ("2× scan 64 5, copy 8 1", "scan 64 5, copy 8 1", 11 / 6),  # and one called less often
         ("100× often 64 1, once 8 10", "100× often 64 0.5, once 8 10", 110 / 60),
         ("first 9 1, one 9 50, two 9 20", "first 9 1, three 9 5, four 9 20", 71 / 26),
         ("in 7 1, left 9 5, right 9 5, out 7 1", "in 7 1, both 9 4, out 7 1", 12 / 6),

@@ -387,6 +387,32 @@ def test_names_alone_make_no_renamed_kernel() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("deriv_x", "deriv_y", "deriv_z"), ("deriv_x_long", "deriv_y_long", "deriv_z_long")),
+        (("kernel1_block", "kernel2_block"), ("kernel1_warp", "kernel2_warp")),
+        (("reduce1", "scan1"), ("reduce2", "scan2")),
+        (("norm_rows", "softmax_rows"), ("norm_columns", "softmax_columns")),
+        (("fp16_gemm_a", "fp16_gemm_b"), ("fp16_gemm_a_tiled", "fp16_gemm_b_tiled")),
+        (("loadInput", "storeOutput"), ("loadInputVector", "storeOutputVector")),
+    ],
+)
+def test_renamed_kernels_of_other_shapes_pair_by_their_names(
+    before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    """Whatever their order and times, and however unlike their code is."""
+    table = make_instructions()
+    other = structs.replace(table, text=("HMMA.16816.F32 R0, R1",) * len(table.text), columns={})
+    shape: dict[str, Any] = {"block": (1, 1, 1), "instructions": other}
+    old = [ran(name, 1e-6 * (n + 3)) for n, name in enumerate(before)]
+    new = [structs.replace(ran(name, 1e-6 * n), **shape) for n, name in enumerate(after[::-1], 2)]
+    last = len(new) - 1
+    assert [(p.old, p.new) for p in pair_launches(old, new)] == [
+        (n, last - n) for n in range(last + 1)
+    ]
+
+
 def test_what_only_one_report_launches_is_named_and_left_out() -> None:
     gemm = ran("K", 8.1e-6, signature="void K<Gemm<int>>()", **{REGISTERS: 130})
     fused = ran("K", 15.2e-6, signature="void K<B2bGemm<int>>()", **{REGISTERS: 128})

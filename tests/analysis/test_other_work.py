@@ -95,6 +95,28 @@ def test_one_code_launched_alike_with_other_instructions_had_another_input() -> 
     assert "another input" not in said(coded(launch(1e-3, 1e6)), coded(launch(1e-3, 1.01e6)))
 
 
+def told(old: Launch, new: Launch) -> str:
+    return Step(report(coded(old)), report(coded(new)), ("a", "b")).story.sentence
+
+
+@pytest.mark.parametrize("counter", [DRAM, "lts__t_sectors.sum"])
+@pytest.mark.parametrize("factor", [1.25, 8.0])
+def test_one_code_launched_alike_that_moved_more_says_what(counter: str, factor: float) -> None:
+    """Only an argument, or the data, can have changed."""
+    few, many = {counter: 1e7}, {counter: 1e7 * factor}
+    text = told(launch(1e-3, 1e6, **few), launch(1e-3 * factor, 1e6, **many))  # type: ignore[arg-type]
+    assert text.startswith("Identical machine code: ") and f"b is {factor:.3g}" in text
+    assert " rose 10.0 M" in text and "source is unknown" not in text
+    assert "rose" not in told(launch(1e-3, 1e6, **few), launch(1e-3, 1e6, **many))  # type: ignore[arg-type]
+
+
+def test_one_code_in_other_blocks_is_the_launch_s() -> None:
+    old, new = launch(1e-3, 1e6), replace(launch(1.8e-3, 1.8e6), block=(32, 4, 1))
+    assert "Instructions executed rose 1.00 M → 1.80 M (+80.0%), linked to the launch." in told(
+        old, new
+    )
+
+
 def test_blocks_times_a_thousand_of_somebody_else(report: Callable[[str], Path]) -> None:
     old, new = (read_report(report(f"other-work-{side}")) for side in ("before", "after"))
     sentence = Step(old, new, ("before", "after")).story.sentence

@@ -266,6 +266,12 @@ def test_a_side_that_writes_nothing() -> None:
     found = doubts(side(product(64)), side(launch(LOAD, ("EXIT", THREADS))), ("old", "new"))
     assert kinds(found) == [("output", True)]
     assert "new writes nothing to global memory (old: 131 kB)" in headline(found)
+    # Nor does what only adds up in shared memory, where every result was an atomic.
+    atomic = launch(LOAD, ("RED.E.ADD.F32 [R8.64], R5", THREADS))
+    found = doubts(
+        side(atomic), side(launch(LOAD, ("ATOMS.ADD R5, [R8]", THREADS))), ("old", "new")
+    )
+    assert "new writes nothing to global memory (old: global atomics 32.8 k)" in headline(found)
 
 
 def test_one_kernel_of_several_that_no_longer_stores_its_result() -> None:

@@ -41,7 +41,7 @@ from workbench.analysis.limits.roofline import (
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
 from workbench.analysis.precision import VANISHED, format_words
-from workbench.counters import PTX
+from workbench.counters import PTX, catalog
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import factor, joined, listed, quantity, several
@@ -119,7 +119,7 @@ def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) ->
     labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
-    same = codes[0] is not None and codes[0] == codes[1] and not _other_flags(sides)
+    same = one_code(old, new)
     apart = _devices(sides, same)
     found.append(apart)
     if same:
@@ -218,7 +218,13 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     """The machine code of every kernel that was measured; None where one has no text."""
     launches = measured(profile)
     held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
-    return {_code(launch) for launch in launches} if launches and held else None
+    return {machine_code(launch) for launch in launches} if launches and held else None
+
+
+def one_code(old: Profile, new: Profile) -> bool:
+    """True if both sides ran the same machine code, whatever their launches."""
+    codes = _codes(old)
+    return codes is not None and codes == _codes(new) and not _other_flags((old, new))
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
@@ -242,7 +248,7 @@ def _other_launches(
         if here < there:
             launches = measured(sides[more])
             called = zip(titles(launches), launches, strict=True)
-            alone = {name: x for name, x in called if _code(x) not in here}
+            alone = {name: x for name, x in called if machine_code(x) not in here}
             known = {(x.kernel, x.signature) for x in measured(sides[less])}
             if any((x.kernel, x.signature) in known for x in alone.values()):
                 return None
@@ -272,7 +278,7 @@ def _relative(launch: Launch) -> tuple[str, ...]:
     return made + tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
 
 
-_code = Recent(_relative, most=LADDER)
+machine_code = Recent(_relative, most=LADDER)
 
 
 def _of_one_code(
@@ -283,7 +289,9 @@ def _of_one_code(
     A grid that is cut otherwise stores as much, and may only repeat some work at its seams. One
     that is the same and stores as much is of one size, whatever its loops do: another input.
     """
-    alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    alike = (
+        len({frozenset((machine_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    )
     ran = amounts_of(sides, _instructions)
     if alike and not apart and ran is not None and _close(*ran.once, _SAME_INSTRUCTIONS):
         known = all(COMPILED in x.metrics for x in measured(sides[0]))
@@ -512,7 +520,8 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A side that stores nothing, in all or in a kernel that does on the other side."""
     both = side_by_side(*sides)
-    found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
+    found = [_nothing(amounts_of(sides, x), labels, _NO_STORE, "output", y)
+             for x, y in ((stored_bytes, "byte"), (_written, "thread inst"))]  # fmt: skip
     for pair in both.pairs:
         if pair.matched and pair.how in ("signature", "name"):
             launches = zip(both.each, pair.of(*both.each), strict=True)
@@ -523,16 +532,24 @@ def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) ->
     return next(filter(None, found), None)
 
 
+def _written(launch: Launch) -> float | None:
+    """Bytes that were stored; of a kernel with atomics, these: not a quantity, but not nothing."""
+    stored, atomics = stored_bytes(launch), value_of(launch, "global_atomics")
+    return atomics if stored is None and atomics else stored
+
+
 _NO_STORE = N_("{labels} writes nothing to global memory ({labels2}: {there})")
 
 
 def _nothing(
-    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind
+    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind, unit: str = "byte"
 ) -> Doubt | None:
     if amounts is None or (amounts.together[0] > 0) == (amounts.together[1] > 0):
         return None
     idle = 0 if not amounts.together[0] else 1
-    there = quantity(amounts.once[1 - idle], "byte")
+    there = quantity(amounts.once[1 - idle], unit)
+    if unit != "byte":
+        there = _("{what} {change}").format(what=catalog()["global_atomics"].phrase, change=there)
     words = _(text).format(labels=labels[idle], labels2=labels[1 - idle], there=there)
     return Doubt(kind=kind, words=words)
 

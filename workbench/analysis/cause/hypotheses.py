@@ -466,12 +466,15 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
 def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     """Logarithm of the ratio of occupancies, where that may be a cause; else 0.
 
-    Warps that copy for the others hide nothing by being more. Where the grid changed and as many
-    blocks fit as before, more warps are how the grid came. And as many warps that share fewer SMs
-    are no more warps on the chip.
+    Warps that copy for the others hide nothing by being more. Where the grid changed, fills all SMs
+    and as many blocks fit as before, more warps are how the grid came. And as many warps that share
+    fewer SMs are no more warps on the chip.
     """
-    fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy")
-    same = comparison["blocks"].moved and fit.old is not None and not fit.moved
+    ratio, waves = _log(comparison, "achieved_occupancy"), comparison["waves"]
+    same = by_grid(comparison) and (
+        min(waves.old or 1, waves.new or 1) >= 1
+        or (comparison["blocks"].delta or 0.0) * (ratio or 0.0) <= 0
+    )
     moved = comparison["achieved_occupancy"].moved
     if ratio is None or not moved or old.roles != new.roles or same:
         return 0.0
@@ -479,6 +482,12 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
         return ratio
     spread = math.log((1.0 - new.running.uneven) / (1.0 - old.running.uneven))
     return _less(ratio, ratio + spread)
+
+
+def by_grid(comparison: Comparison) -> bool:
+    """True if the grid changed, and as many blocks fit on an SM as before."""
+    fit = comparison["theoretical_occupancy"]
+    return comparison["blocks"].moved and fit.old is not None and not fit.moved
 
 
 #: States that take turns.

@@ -361,6 +361,8 @@ _FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whoever waits (asynchronous copies let no warp wait): 80% is
 #: what ncu's rules call a bottleneck. From `_MUCH` on it is shown beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
+#: Where device memory limits, an L2 that is fuller by so many points does so before it.
+_FULLER = 10.0
 
 
 class Resource(Record, frozen=True):
@@ -490,6 +492,9 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     if queued and not waited and any(load.resource.id in _QUEUED for load in full):
         # A memory that no warp waits for ranks behind units that warps queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
+    l2 = next((load for load in busy if load.resource.id == "l2"), None)
+    if l2 and full and full[0].resource.id == "dram" and l2.active >= full[0].active + _FULLER:
+        full = (l2, *full)
     time, grid = running_of(launch), _short_grid(launch, device, full)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
         share = 100 * time.busiest
