@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
 from workbench.analysis.attribution import Attribution, CounterSplit, Part
+from workbench.analysis.cause.finding import held_nothing_up
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, place_of
 from workbench.analysis.compare import Comparison, compare
@@ -90,6 +91,27 @@ def test_a_wait_of_arithmetic_for_itself_counts_only_where_nothing_else_does() -
     counted = compared({**seconds[0], INSTRUCTIONS: 1e6}, {**seconds[1], INSTRUCTIONS: 0.8e6})
     found = rank(counted, *sides)
     assert [each.counter for each in found] == ["instructions"]
+
+
+@pytest.mark.parametrize(("local", "score"), [(0.0, 1.0), (5e5, 0.47)])
+def test_sectors_of_local_memory_are_no_reads_that_warps_wait_for(
+    local: float, score: float
+) -> None:
+    comparison = compared({DURATION: 1e-3, L2: 1e8}, {DURATION: 0.8e-3, L2: 0.5e8})
+    values, waits = {"global_sectors": 5e5, "local_sectors": local}, {"long_scoreboard": 0.8}
+    sides = (side(seconds, {}, {**waits, "selected": 0.2}) for seconds in (1e-3, 0.8e-3))
+    found = rank(comparison, *(msgspec.structs.replace(one, values=values) for one in sides))
+    assert first(found) == ("l2_read_sectors", score)
+
+
+@pytest.mark.parametrize(("cycles", "same"), [(1e6, True), (2e6, False)])
+def test_a_full_pipe_was_held_up_by_no_wait_where_it_did_the_same_work(
+    cycles: float, same: bool
+) -> None:
+    pipe = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
+    active, sides = "sm__cycles_active.avg", (side(1e-3, {"fma": 90}), side(1e-3, {"fma": 90}))
+    comparison = compared({pipe: 90.0, active: 1e6}, {pipe: 90.0, active: cycles})
+    assert held_nothing_up(comparison, sides) is same
 
 
 def test_what_is_measured_outside_of_the_profiler_is_explained() -> None:

@@ -265,6 +265,7 @@ def test_a_long_file_shows_the_lines_around_its_counters(tmp_path: Path) -> None
     page = Page(ladder(tmp_path) / "v2.html")
     assert "L1475" in page.ids and "L1527" in page.ids
     assert "L1474" not in page.ids
+    assert 'data-left="0 1 1474"' in (ladder(tmp_path) / "v2.html").read_text()
     assert "lines 1–1474: no counters there" in page.text
     assert "lines 1528–3000: no counters there" in page.text
 

@@ -36,18 +36,20 @@ from workbench.analysis.cause.places import (
     own_hunks,
     place_of,
 )
-from workbench.analysis.cause.works import UNITS, change_of, works_of
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.kernels import KernelChange, speaking
 from workbench.analysis.launches import SideBySide
 from workbench.analysis.limits.limit import (
+    ELAPSED,
     FULL,
     RESOURCES,
+    UNITS,
     UNKNOWN,
     Limit,
     limit_of_launch,
     state_seconds,
+    works_of,
 )
 from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth, minus, over, times
@@ -55,8 +57,12 @@ from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt, one_code
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
+from workbench.counters import catalog
+from workbench.language import _
 from workbench.model import Profile, Record
 
+#: Of a unit without a counter in the catalog the one that shows it: the highest share of all.
+_SHOWN = "sm_throughput"
 #: A warp state (or kernel) that moved by less than this part of the longer time is not told.
 _STALL = 0.02
 
@@ -306,9 +312,9 @@ def _counted(
     heaviest = [
         max((each for each in costs if (each[1].delta or 0.0) * side > 0), key=lambda x: x[0])
         for side in (-1, 1)
-        if any((delta.delta or 0.0) * side > 0 for _, delta in costs)
+        if any((delta.delta or 0.0) * side > 0 for __, delta in costs)
     ]
-    most = max((cost for cost, _ in heaviest), default=0.0)
+    most = max((cost for cost, __ in heaviest), default=0.0)
     told = [taught(comparison, delta) for cost, delta in heaviest if cost >= _BALANCED * most]
     return [
         Proof(counter=named, place=place(count, "count"), way="count", score=1.0)
@@ -405,11 +411,28 @@ def delta_of(
     if hypothesis.way != "work":
         return comparison[hypothesis.counter]
     old, new = (side.works[hypothesis.counter] for side in sides)
-    known = UNITS[hypothesis.counter].counter
-    share = comparison[known] if known and not (old and new) else None
+    unit = UNITS[hypothesis.counter]
+    share = comparison[unit.counter] if unit.counter and not (old and new) else None
     if share is not None and share.moved:
         return share
-    return change_of(hypothesis.counter, old, new, moved=True)
+    known = catalog()[unit.counter or _SHOWN]
+    its, their = _("Cycles of {unit} at its peak rate"), _("Cycles of {unit} at their peak rate")
+    return Delta(
+        id=known.id,
+        title=(their if unit.named.endswith("s") else its).format(unit=unit.title),
+        group=known.group,
+        unit="cycle",
+        better="lower",
+        ncu=f"{(unit.worked or unit.metrics)[0]}{ELAPSED} × {unit.clock or 'cycles'}",
+        old=old,
+        new=new,
+        delta=new - old,
+        relative=new / old - 1.0 if old else None,
+        moved=True,
+        verdict="changed",
+        rule=_("derived: share of peak × cycles"),
+        derived=True,
+    )
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:

@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import structs
 
 from workbench.analysis.aggregate import Combined
-from workbench.analysis.cause.works import UNITS
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
+from workbench.analysis.limits.limit import UNITS, UNKNOWN, Load, Running, loads, running_of
 from workbench.analysis.optional import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE, Missing, Reading
 from workbench.gpus import chip_for

@@ -50,6 +50,7 @@ from workbench.views.terminal.console import (
     bar,
     cut,
     grid,
+    least,
     needed,
     notes_block,
     provenance,
@@ -122,13 +123,11 @@ def show_view(
     body = _body(profile, longest, width, everything)
     if everything:
         return Group(*parts, *body(_EVERYTHING))
-    above = [Drawn(part, width) for part in parts]
     known: dict[int, Drawn] = {}  # of the views that `body` keeps
     for detail in _FILLS:
-        views = body(detail)
-        known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
-        shown = [*above, *(known[id(view)] for view in views)]
-        if Drawn.height(shown, width) <= _ROWS:
+        views = [*parts, *body(detail)]
+        shown = [known.setdefault(id(view), Drawn(view, width)) for view in views]
+        if least(Group(*views), width) <= _ROWS and Drawn.height(shown, width) <= _ROWS:
             break
     return Group(*shown)
 
