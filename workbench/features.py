@@ -31,7 +31,7 @@ class Feature(NamedTuple):
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
         captures: Module that says what ``@NAME`` means (`workbench.session.captures.Captures`).
         programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
-        gates: Module whose `write_verdicts` writes results of `verify` as `check` writes gates.
+        gates: Module whose `targets` reads ``--also``, and `write_verdicts` writes such results.
         starts: Module whose `start_tuned` writes the next version of a tuned one.
         begins: Module whose `OPTIONS` are those of ``new`` for programs, `from_program` their work.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a

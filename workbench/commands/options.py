@@ -31,9 +31,9 @@ FORMATS = ("table", "json", "csv", "markdown")
 _OF_PROGRAMS = ("json", "csv", "junit", "parquet")
 
 
-def speak_for(format_: str | None) -> None:
-    """From here on, speak English where a program reads the format."""
-    if format_ in _OF_PROGRAMS:
+def speak_for(*formats: str) -> None:
+    """From here on, speak English where a program reads one of the formats."""
+    if not set(_OF_PROGRAMS).isdisjoint(formats):
         language.use("en")
 
 

@@ -176,8 +176,7 @@ def _of_study(place: Workspace, asked: Asked, force: bool) -> Past:
         if version.parent is None:
             gates.append(inconclusive(label, version.path, "it has no parent to compare with"))
             continue
-        both = f"{version.study}/{version.parent}", label
-        gates += _of_step(place, both, asked, force)
+        gates += _of_step(place, (f"{version.study}/{version.parent}", label), asked, force)
     return Past(gates=tuple(gates))
 
 

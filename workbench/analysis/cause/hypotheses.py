@@ -289,12 +289,16 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "global_store_sectors": lambda s: largest(
             times(_global_bound(s), _own(s, "store")), times(s.bound("l2"), _through(s, "write"))
         ),
-        "global_atomics": lambda s: times(s.part(_QUEUES | _LATENCY), _met(s)),
+        "global_atomics": lambda s: times(
+            s.part(_QUEUES | _LATENCY), _part_of_sectors(s, "global_atomics")
+        ),
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
             # It is unknown if waits of warps that copy for others hold up any warp.
-            times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
+            times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _part_of_sectors(s, "local_sectors")))
+            if not s.roles
+            else 0.0,
         ),
         "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
         "dram_bytes": lambda s: s.bound("dram"),
@@ -418,16 +422,10 @@ def _own(side: Behaviour, kind: str) -> Maybe:
     return over(loads if kind == "load" else stores, plus(loads, stores))
 
 
-def _met(side: Behaviour) -> Maybe:
-    """Part of what lanes ask of the L2 that are atomics, which wait for one another there."""
-    atomics = side.value("global_atomics")
-    return over(atomics, plus(atomics, side.value("global_sectors"))) if atomics else atomics
-
-
-def _local(side: Behaviour) -> Maybe:
-    """Part of the sectors that are of local memory, which the L2 reads as well."""
-    local = side.value("local_sectors")
-    return over(local, plus(local, side.value("global_sectors"))) if local else local
+def _part_of_sectors(side: Behaviour, name: str) -> Maybe:
+    """Part of what is asked of the L2 that is of local memory, or atomics, which wait there."""
+    own = side.value(name)
+    return over(own, plus(own, side.value("global_sectors"))) if own else own
 
 
 def _through(side: Behaviour, kind: str) -> Maybe:

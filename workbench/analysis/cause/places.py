@@ -142,7 +142,8 @@ def place_of(
         changed = any(match.changes for match in attribution.launches)
         return Origin(link="launch" if changed else "elsewhere")
     if way == "wait":
-        return _of_wait(counter, time)
+        waited = sum(_amount(part, counter) for part in (time.parts if time is not None else ()))
+        return _largest(_seconds(time, counter), waited) or Origin(link="elsewhere")
     splits = [_split(attribution, name) for name in _LINES.get(counter, (counter,))]
     moved = [s for s in splits if s is not None and s.delta]
     if change is not None:
@@ -390,12 +391,6 @@ def _launched(split: CounterSplit) -> float:
     """The part of a change (below zero: against it) that is of changed launches."""
     launch = sum(float(part.delta) for part in split.parts if part.link == "launch")
     return launch / float(split.delta) if split.delta else 0.0
-
-
-def _of_wait(state: str, time: TimeSplit | None) -> Origin:
-    """By whom the wait was made, as the samples have it."""
-    change = sum(_amount(part, state) for part in (time.parts if time is not None else ()))
-    return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
 
 
 #: State -> the synchronization that causes it: warps that wait at a block's barrier may also

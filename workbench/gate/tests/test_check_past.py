@@ -264,6 +264,11 @@ def test_wrong_usage(cli: Cli, words: tuple[str, ...], said: str) -> None:
     assert code == 2 and said in err
 
 
+def test_verify_refuses_an_unknown_format_before_it_runs(cli: Cli) -> None:
+    code, out, err = cli("verify", "v0", *THERE, "--also", "html=x")
+    assert (code, out) == (2, "") and "Formats are" in err and "build" not in err
+
+
 # --- a baseline ---------------------------------------------------------------------------------
 
 

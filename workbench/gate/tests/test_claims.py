@@ -23,7 +23,7 @@ from workbench.errors import KernelError, UsageError
 from workbench.face import Session
 from workbench.gate import claims
 from workbench.gate.claims import Ruling
-from workbench.gate.command import write_verdicts
+from workbench.gate.command import targets, write_verdicts
 from workbench.gate.shown import check_document
 from workbench.measure.plan import Combination
 from workbench.model import DeviceState, Estimate
@@ -189,7 +189,7 @@ def test_an_agent_has_the_verdict_in_a_thousand_bytes() -> None:
     )
     for ruling in rulings:
         assert isinstance(ruling, Ruling)
-        document = check_document(ruling.gates, ruling.turns, ruling)
+        document = check_document(ruling)
         answer = tools.answer_of("check", json.loads(json.dumps(document)))
         assert answer["verdict"] == ruling.verdict
         assert len(json.dumps(compact({"answer": answer}), ensure_ascii=False).encode()) <= 1000
@@ -205,9 +205,8 @@ def test_verify_writes_its_results_as_gates(
     wrong = KernelError("v1 is wrong\nkernels/scale_add/h.cuh:3: here", "Correct it.")
     judged = [(one, Judged(None)), (two, Judged(None, wrong))]
     out = tmp_path / "o.xml"
-    write_verdicts(
-        Verified(study, 7, judged, broken=dict(study.broken)), (f"junit={out}", "github=-")
-    )
+    files = targets((f"junit={out}", "github=-"))
+    write_verdicts(Verified(study, 7, judged, broken=dict(study.broken)), files)
     assert 'file="kernels/scale_add/h.cuh" line="3"' in out.read_text()
     assert out.read_text().count("<testcase") == 3
     assert '<testsuites name="workbench verify">' in out.read_text()

@@ -238,7 +238,9 @@ class Site:
             from workbench.views.html.pool import rendered  # processes: slow to load
         for done in rendered(self.out, groups) if groups else ():
             for path, kept in done:
-                self._forget_beside(path, kept)
+                before = self._pages.get(path)
+                for name in set(_beside(path, before) if before else ()) - set(_beside(path, kept)):
+                    remove_file(self.out, name)
                 self._pages[path] = kept
                 written += 1
             if self._how.tell is not None:
@@ -284,11 +286,6 @@ class Site:
             )
         except OSError:
             return False
-
-    def _forget_beside(self, path: str, now: KeptPage) -> None:
-        before = self._pages.get(path)
-        for name in set(_beside(path, before) if before else ()) - set(_beside(path, now)):
-            remove_file(self.out, name)
 
     def fresh(self, owner: str, key: str) -> int:
         """The number of pages of `owner`, if all of them are there with this key; else 0."""

@@ -694,7 +694,10 @@ def headroom(
         place = _line_place(profile, panel.hot.key)
         hot = Text(_("hottest line  {place}: ").format(place=place))
         hot.append(_(", ").join(filter(None, (share, panel.waited))))
-        body += [hot, *_hot_code(profile, panel.hot.key)]
+        body.append(hot)
+        if line := statement_at(profile, panel.hot.key):
+            code = Text(line, no_wrap=True, overflow="ellipsis")
+            body.append(Padding(code, (0, 0, 0, 2)))
     table = grid("l", "f")
     for way in panel.ways[:most]:
         elsewhere = panel.hot is None or way.line != panel.hot.key
@@ -721,8 +724,3 @@ def _line_place(profile: Profile, key: LineKey) -> str:
     name = line_at(profile, key)[0].replace("\\", "/").rpartition("/")[2]
     words = _("line {line} of {file}") if name else _("line {line}")
     return words.format(line=key[1], file=name)
-
-
-def _hot_code(profile: Profile, key: LineKey) -> list[RenderableType]:
-    code = Text(statement_at(profile, key), no_wrap=True, overflow="ellipsis")
-    return [Padding(code, (0, 0, 0, 2))] if code else []
