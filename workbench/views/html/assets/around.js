@@ -116,6 +116,23 @@
     );
   }
 
+  // --- a recorded text at its commit and line of the repository's web page; none of a changed one ---
+  const { web, commits } = window.workbenchCommits || { commits: {} };
+  const committed = new Map(Object.entries(commits).flatMap(([commit, texts]) => Object.entries(texts).map(([name, path]) => [name, { commit, path }])));
+  for (const box of all("[data-contents]")) {
+    const sides = box.dataset.contents.split(" ").map((name, side) => [committed.get(name), side ? "" : "old-"]).filter(([known]) => known);
+    const line = (side) => box.querySelector(`.mod .n a[href^="#${side}"]${side ? "" : ":not([href^='#old-'])"}`);
+    const place = box.querySelector(":scope > header p") || make("p", "", { className: "note pad" });
+    sides.forEach(([{ commit, path }, side]) => {
+      const first = line(side);
+      const n = first ? first.textContent : "1";
+      const file = make("a", `${path.split("/").pop()}:${n}`, { href: `${web}blob/${commit}/${encodeURI(path)}#L${n}`, title: path });
+      if (!first) box.addEventListener("click", ({ target }) => target.closest("tr[id]") && (file.hash = `#L${target.closest("tr").id.match(/\d+$/)[0]}`));
+      place.append(place.firstChild ? " · " : "", file, " @ ", make("a", commit.slice(0, 8), { href: `${web}commit/${commit}`, title: _("The commit of {file}", { file: path }) }));
+    });
+    if (sides.length && !place.parentElement) box.querySelector("summary").after(place);
+  }
+
   // --- theme ---------------------------------------------------------------------------------
   const THEMES = { "": _("Theme: system"), dark: _("Theme: dark"), light: _("Theme: light") };
   function theme(name) {

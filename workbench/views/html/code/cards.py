@@ -378,6 +378,7 @@ def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: M
         moved=hunk.kind == "moved",
         symbols=chapter.symbols,
         code=code.card(hunk, chapter.lines),
+        contents=code.contents(hunk),
         groups=shown,
         more=more,
         machine=machine.of(hunk.id),

@@ -19,6 +19,7 @@ from workbench.analysis.story import Story
 from workbench.analysis.wording import LinkedLine
 from workbench.language import _, ngettext
 from workbench.model import LineKey, Profile, Record
+from workbench.revisions import contents
 from workbench.units import listed
 from workbench.views.html.code.lines import (
     Cell,
@@ -266,6 +267,11 @@ class DiffCode:
         wanted.difference_update(early[:-_BEFORE])
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
         return self._chunks(file, sorted(wanted), names, hunk.id, own)
+
+    def contents(self, hunk: Hunk) -> str:
+        """The short names of both files, as Git knows their contents."""
+        pair = zip(self.profiles, self._pair_of(hunk), strict=True)
+        return " ".join(contents(p.sources[n].text) if n is not None else "" for p, n in pair)
 
     def whole(self) -> list[View]:
         """Both sides of every file; lines that no card addressed have their address here.
