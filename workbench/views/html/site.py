@@ -424,7 +424,7 @@ def copy_assets(site: Site, code: Path | None = None) -> None:
         if name == _ASSETS[1] and (twin or current() != "en"):
             key, read = f"{key} {code_stamp()} {current()} {twin}", partial(_speaking, twin)
         if name == _ASSETS[2] and code and web:
-            key += f"{web} {git(code, 'rev-parse', 'HEAD', '--remotes')}"
+            key += f"{web} {git(code, 'rev-parse', 'HEAD', '--remotes')!r}"
             read = partial(_linking, web, code)
         site.asset(name, key, read)
     site.forget_assets(_ASSETS)
