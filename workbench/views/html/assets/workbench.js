@@ -185,6 +185,14 @@
     name.after(" ", link);
   }
 
+  // A window of code says that there is more, and shows all of it at once where that is wanted.
+  for (const box of all(".hunk .codes.window")) {
+    if (box.scrollHeight < box.clientHeight + 8) continue;
+    const tools = Object.assign(part("div"), { className: "heats" });
+    const whole = () => { box.classList.remove("window"); tools.remove(); };
+    tools.append(Object.assign(part("button", _("Show all lines")), { type: "button", onclick: whole }));
+    box.append(tools);
+  }
   // Code in a window opens at its hottest line, of a hunk at the hottest that changed; a long file
   // without any starts where its counters do. The page itself does not move.
   for (const box of all(".window")) {

@@ -27,7 +27,7 @@ from workbench.language import _, ngettext
 from workbench.model import Number, Profile
 from workbench.views.html.code.hunks import DiffCode
 from workbench.views.html.page import Link, View
-from workbench.views.html.parts import percent, width
+from workbench.views.html.parts import percent, tied, width
 
 # --- links ----------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Links:
             meaning=_("An estimate: warp samples on the lines, times the duration."),
             width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
             share=_share(share if 0 < share <= 1 else None),
-            note=_(", ").join(f"{stall.title} {stall.amount}" for stall in number.stalls),
+            note=tied(_(", ").join(f"{stall.title} {stall.amount}" for stall in number.stalls)),
             where=None,
             paths=[self._path(path) for path in _proofs(part, split)],
         )
