@@ -61,8 +61,6 @@ from workbench.views.html.site import (
     copy_assets,
 )
 
-# --- what all pages share -------------------------------------------------------------
-
 
 def index_pages(site: Site, stamp: str) -> Iterator[Page]:
     """The index, the studies' pages and the glossary, from the summaries of all other pages."""
@@ -324,9 +322,6 @@ def _write_alone(site: Site, pages: Iterable[Page], path: Path) -> Path:
     copy_assets(site)
     site.write(pages, owners=())
     return path
-
-
-# --- ladders and versions -------------------------------------------------------------
 
 
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}

@@ -254,8 +254,6 @@ def verified(check: Verification | None) -> Badge | None:
     return Badge(text=text.format(error=error, most=most), tone="good" if good else "bad")
 
 
-# --- the panel ------------------------------------------------------------------------
-
 #: The address of a line on a page, or "".
 Anchor = Callable[[LineKey], str]
 

@@ -378,8 +378,6 @@ def _foreign(out: Path) -> UsageError:
     )
 
 
-# --- what all pages share -------------------------------------------------------------
-
 _OWN = Path(__file__).parent / "assets"
 _ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
 

@@ -29,8 +29,6 @@ from workbench.views.html.code.hunks import DiffCode
 from workbench.views.html.page import Link, View
 from workbench.views.html.parts import percent, tied, width
 
-# --- links ----------------------------------------------------------------------------
-
 
 def line_words(side: int, number: int | None) -> str:
     """The name of a line of the old (0) or new side; without a number, code without a line."""
@@ -297,8 +295,6 @@ def _changes(code: CodeDiff) -> str:
     numbers = [f"{one.name} {one.old[0]:,} → {one.new[0]:,}" for one in changed[:_CLASSES]]
     return "; ".join([*replaced, *numbers])
 
-
-# --- cards ----------------------------------------------------------------------------
 
 #: Hunks that stand open: so many at most, and so many rows of code and about it in all.
 _MOST_OPEN = 3

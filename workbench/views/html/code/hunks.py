@@ -33,7 +33,6 @@ from workbench.views.html.code.lines import (
 )
 from workbench.views.html.page import View
 
-# --- rows -----------------------------------------------------------------------------
 # The markup is written here and not in a template: a page has hundreds of rows, and a
 # template's loop over them takes ten times as long. Tags that HTML lets out are left out,
 # because these tables are most of a page's bytes.
@@ -177,8 +176,6 @@ class DiffCode:
         self._files = [_File(self, rank, a, b, diff) for rank, (a, b) in enumerate(self._pairs())]
         self._own = self._reserved()
 
-    # --- files ------------------------------------------------------------------------
-
     def text(self, side: int, file: int) -> list[str]:
         """The lines of a file; none where the report does not hold its text."""
         return lines(self.profiles[side].sources[file].text or "")
@@ -244,8 +241,6 @@ class DiffCode:
                 for line in range(first, last + 1):
                     out.setdefault(f"{anchor}{file.prefix}L{line}", hunk.id)
         return out
-
-    # --- cards ------------------------------------------------------------------------
 
     def card(self, hunk: Hunk, linked: Set[LinkedLine]) -> tuple[Chunk, ...]:
         """The code of one hunk's card, with the unchanged lines that it is linked to."""

@@ -183,8 +183,6 @@ def _split(text: str) -> tuple[str, str, str]:
     return guard, operation, words[1].strip() if len(words) > 1 else ""
 
 
-# --- PTX ------------------------------------------------------------------------------
-
 #: Rows that a page without instructions of the machine shows without its script.
 _FIRST = 60
 

@@ -303,9 +303,6 @@ def _line(found: Sequence[LadderSummary]) -> View:
     )
 
 
-# --- a study -----------------------------------------------------------------------------------
-
-
 def study_views(
     ladders: Iterable[dict[str, object]], most: int = _MOST
 ) -> Iterator[tuple[str, View]]:
