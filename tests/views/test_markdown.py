@@ -90,9 +90,6 @@ def shown(text: str) -> str:
     return "".join(t.content for t in tokens(text) if t.type in ("text", "code_inline"))
 
 
-# --- what it says -----------------------------------------------------------------------
-
-
 def test_strip_and_sentence_come_first_and_the_origin_last() -> None:
     old, new = padded()
     times = (make_timing(310e-6), make_timing(206e-6, version="v3"))
@@ -146,9 +143,6 @@ def test_warnings_are_quoted_before_the_numbers() -> None:
     text = step(old, elsewhere, force=True, notes=["v3: stale: edited"])
     assert "> not comparable, compared by force: " in text and "> v3: stale: edited" in text
     assert text.index("stale") < text.index("| counter |")
-
-
-# --- what could break out ----------------------------------------------------------------
 
 
 def is_only_text(text: str) -> bool:
