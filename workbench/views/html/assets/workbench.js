@@ -187,7 +187,8 @@
 
   // A window of code says that there is more, and shows all of it at once where that is wanted.
   for (const box of all(".hunk .codes.window")) {
-    if (box.scrollHeight < box.clientHeight + 8) continue;
+    if (box.scrollHeight < box.clientHeight + 80) box.classList.remove("window");
+    if (!box.matches(".window")) continue;
     const tools = Object.assign(part("div"), { className: "heats" });
     const whole = () => { box.classList.remove("window"); tools.remove(); };
     tools.append(Object.assign(part("button", _("Show all lines")), { type: "button", onclick: whole }));
