@@ -316,9 +316,6 @@ def _with_column(name: str) -> Profile:
     )
 
 
-# --- real reports ------------------------------------------------------------------
-
-
 def test_padding_of_a_shared_array(report: Callable[[str], Path]) -> None:
     ladder = read_report(report("ladder_full"))
     result = attribute(select_kernels(ladder, "sgemm_v2"), select_kernels(ladder, "sgemm_v3"))

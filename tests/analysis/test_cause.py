@@ -155,9 +155,6 @@ def test_the_profilers_clock_explains_no_time_outside(
     assert ("sm_clock" in {one.counter for one in found}) is named
 
 
-# --- where ------------------------------------------------------------------------------
-
-
 def hunk(number: int) -> Hunk:
     lines = (10 * number, 10 * number)
     return Hunk(
@@ -302,8 +299,6 @@ def test_without_a_time_what_was_gained_is_told_beside_what_it_cost() -> None:
     counts["memory_l1_wavefronts_shared"] = (0, 1_000_000)
     assert "Shared" not in told(0) + told(1)
 
-
-# --- what was zero before ------------------------------------------------------------------
 
 SHARE, STATE = (
     ".avg.pct_of_peak_sustained_elapsed",

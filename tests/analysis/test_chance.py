@@ -53,9 +53,6 @@ def judged(comparison: Comparison, change: str, counter: str = "shared_wavefront
     return found
 
 
-# --- what a chip may count --------------------------------------------------------------------
-
-
 def test_lines_that_hold_much_of_a_counter_may_make_anything_of_it() -> None:
     profile = of_waves(1000, 400)
     chance = chances(profile, combine(profile))["shared_wavefronts"]
@@ -110,9 +107,6 @@ def test_what_compiler_and_launch_fix_is_certain_in_the_larger_launch_too() -> N
     assert "registers" not in found
     issued = found["instructions"]
     assert (issued.low, issued.high > 1e6) == (60, True)
-
-
-# --- which verdicts stand ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -195,8 +189,6 @@ def test_an_estimate_has_its_error_and_its_chance(change: str, rest: float, expe
     assert found.verdict == expected, found.reason
     assert found.reason.startswith(LINES) == (expected == "inconclusive")
 
-
-# --- for any numbers --------------------------------------------------------------------------
 
 counts = st.integers(0, 10**9)
 

@@ -189,8 +189,6 @@ def test_no_time_is_lost_however_launches_pair(old: list[Ran], new: list[Ran]) -
     assert (both.covered < 0.8) == bool(both.alone)
 
 
-# --- noise ---------------------------------------------------------------------------------
-
 INPUTS = (1070.0, 1093.0, 1072.0, 1027.0)
 
 
@@ -217,9 +215,6 @@ def test_noise_is_of_one_launch_and_not_of_different_ones(
     assert found is not None and found.moved == moved
     assert gate(*sides) == ("fail" if moved and sum(new) > sum(old) else "pass")
     assert ("within the noise" in told(*sides)) == (not moved)
-
-
-# --- the same work -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("elements", [2, 4, 8, 16])

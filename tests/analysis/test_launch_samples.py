@@ -58,9 +58,6 @@ def speed(comparison: Comparison) -> float:
     return comparison.speed.speedup
 
 
-# --- samples -------------------------------------------------------------------------
-
-
 def test_three_launches_against_four_are_compared_launch_by_launch() -> None:
     old = report(*(ran("norm", 527e-6 + n * 1e-7) for n in (-1, 0, 1)))
     new = report(*(ran("norm_float4", 407e-6 + n * 1e-7) for n in (-2, -1, 1, 2)))
@@ -311,9 +308,6 @@ def test_merging_again_changes_nothing() -> None:
     assert side_by_side(both.old, both.new).old is both.old
 
 
-# --- partners ------------------------------------------------------------------------
-
-
 def plain(kernel: str, signature: str = "", **fields: object) -> Launch:
     return structs.replace(ran(kernel, 1e-3, signature=signature), **fields)
 
@@ -451,9 +445,6 @@ def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> No
     assert "egisters" not in render(diff_view(comparison))
 
 
-# --- values of one kernel ------------------------------------------------------------
-
-
 def test_registers_are_of_a_pair_of_kernels_and_never_of_the_longest_launches() -> None:
     """The longest kernel before is not the longest one after: no kernel went from 64 to 37."""
     waves = "launch__waves_per_multiprocessor"
@@ -509,9 +500,6 @@ def test_the_story_is_of_what_is_compared() -> None:
     assert story.time is not None
     assert (story.time.old_s, story.time.new_s) == (2e-3, 1e-3)
     assert [m.old for m in story.attribution.launches] == ["k"]
-
-
-# --- names ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,6 @@ def test_blocks_times_a_thousand_of_somebody_else(report: Callable[[str], Path])
     assert "slower" not in sentence
 
 
-# --- limits ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("threads", "words"),
     [(1, "one thread in all, on one of 132 SMs"), (8, "8 threads in all, on one of 132 SMs")],
@@ -165,9 +162,6 @@ def test_debug_builds_on_both_sides_are_said(both: bool) -> None:
     debug = make_profile(notices=(notice,))
     words = compare(debug, debug if both else make_profile()).warnings
     assert any("both sides were built for debugging (-G)" in text for text in words) == both
-
-
-# --- advice ----------------------------------------------------------------------------------
 
 
 WIDE = Way(

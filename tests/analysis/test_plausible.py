@@ -119,8 +119,6 @@ def test_units_that_are_no_counters_explain_a_step_as_before() -> None:
     assert proofs and proofs[0].score > 0
 
 
-# --- reports that contradict themselves ----------------------------------------------------
-
 STATES = ("wait", "long_scoreboard", "selected")
 
 

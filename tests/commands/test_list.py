@@ -215,9 +215,6 @@ def test_where_no_study_can_be_read_the_error_alone_is_said(project: Path) -> No
     assert result.output == ""
 
 
-# --- the second time --------------------------------------------------------------------------
-
-
 def test_a_second_list_decodes_no_profile_and_says_the_same(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,9 +242,6 @@ def test_a_damaged_profile_is_named_every_time(project: Path) -> None:
     for _ in range(2):
         result = CliRunner().invoke(app, ["list"])
         assert isinstance(result.exception, DataError) and str(path) in result.exception.message
-
-
-# --- pages ------------------------------------------------------------------------------------
 
 
 def test_a_long_table_is_shown_page_by_page(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,9 +119,6 @@ def test_all_shows_every_counter(project: Path) -> None:
     assert "never emulated" in run("v2")
 
 
-# --- report files -----------------------------------------------------------------
-
-
 def test_a_report_needs_no_project(
     report: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,9 +104,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-# --- what is there ---------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_every_link_leads_somewhere(site: Path) -> None:
     checked = 0
@@ -190,9 +187,6 @@ def test_figures_are_valid_for_plotly(site: Path) -> None:
                 Figure(layout=figure.get("narrow", {}))
                 seen += 1
     assert seen >= 5
-
-
-# --- hostile and poor input --------------------------------------------------------
 
 
 def test_strings_of_a_profile_never_become_markup(tmp_path: Path) -> None:
@@ -383,9 +377,6 @@ def test_a_broken_study_does_not_hide_what_was_measured(tmp_path: Path) -> None:
     (root / "kernels/demo/study.py").write_text("title = ", encoding="utf-8")
     build(root)
     assert "The study could not be read" in Page(ladder(root) / "index.html").text
-
-
-# --- when pages are written ----------------------------------------------------------
 
 
 def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
@@ -635,9 +626,6 @@ def test_an_empty_project_gets_an_index_that_says_what_to_do(tmp_path: Path) -> 
     assert "Nothing is recorded yet" in Page(tmp_path / "reports/index.html").text
 
 
-# --- the command ----------------------------------------------------------------------
-
-
 def test_command_says_where_the_site_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(site_data.plain(tmp_path))
     result = CliRunner().invoke(command, [])
@@ -714,9 +702,6 @@ def test_a_full_disk_is_an_error_and_the_old_page_stays(
     with pytest.raises(MissingError, match="no space left"):
         build(root, how=Writing(force=True))
     assert (ladder(root) / "v2.html").read_bytes() == before
-
-
-# --- small parts -------------------------------------------------------------------------
 
 
 def test_templates_hold_no_arithmetic(repo: Path) -> None:

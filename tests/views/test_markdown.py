@@ -94,9 +94,6 @@ def test_warnings_are_quoted_before_the_numbers() -> None:
     assert text.index("stale") < text.index("| counter |")
 
 
-# --- what could break out ----------------------------------------------------------------
-
-
 def is_only_text(text: str) -> bool:
     kinds = {token.type for token in tokens(text)}
     return kinds <= {

@@ -61,8 +61,6 @@ from workbench.views.html.site import (
     copy_assets,
 )
 
-# --- what all pages share -------------------------------------------------------------
-
 
 def index_pages(site: Site, stamp: str) -> Iterator[Page]:
     """The index, the studies' pages and the glossary, from the summaries of all other pages."""
@@ -197,7 +195,7 @@ def build_report(
     damaged: dict[Path, DataError] = {}
     ladders = _Ladders()
     with Site(out, how) as site:
-        copy_assets(site)
+        copy_assets(site, project and project.kernels)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
@@ -324,9 +322,6 @@ def _write_alone(site: Site, pages: Iterable[Page], path: Path) -> Path:
     copy_assets(site)
     site.write(pages, owners=())
     return path
-
-
-# --- ladders and versions -------------------------------------------------------------
 
 
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}

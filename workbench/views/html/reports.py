@@ -37,8 +37,6 @@ from workbench.views.html.page import (
 from workbench.views.html.parts import once, profiled
 from workbench.views.html.site import Site
 
-# --- report files -----------------------------------------------------------------------
-
 #: Kernels that a heading names; the page's table has all of them.
 _NAMED = 3
 

@@ -32,6 +32,7 @@ from workbench.disk.writing import is_temporary, remove_file, replace_file, tidy
 from workbench.errors import DataError, UsageError
 from workbench.language import _, current
 from workbench.model import Record
+from workbench.revisions import git, published, web_pages
 from workbench.views.html.page import KeptPage, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
@@ -374,8 +375,6 @@ def _foreign(out: Path) -> UsageError:
     )
 
 
-# --- what all pages share -------------------------------------------------------------
-
 _OWN = Path(__file__).parent / "assets"
 _ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
 
@@ -410,15 +409,18 @@ def beside_twin(way: str) -> Iterator[None]:
         _twin.reset(token)
 
 
-def copy_assets(site: Site) -> None:
-    """Put stylesheet and scripts into the site."""
-    twin = _twin.get()
+def copy_assets(site: Site, code: Path | None = None) -> None:
+    """Put stylesheet and scripts into the site; `code` is the folder whose commits they link."""
+    twin, web = _twin.get(), web_pages(code) if code else ""
     for name in _ASSETS:
         status = (_OWN / name).stat()
         # Told apart by size and time: a run that changes nothing reads no megabyte.
         key, read = f"{status.st_size} {status.st_mtime_ns}", (_OWN / name).read_bytes
         if name == _ASSETS[1] and (twin or current() != "en"):
             key, read = f"{key} {code_stamp()} {current()} {twin}", partial(_speaking, twin)
+        if name == _ASSETS[2] and code and web:
+            key += f"{web} {git(code, 'rev-parse', 'HEAD', '--remotes')!r}"
+            read = partial(_linking, web, code)
         site.asset(name, key, read)
     site.forget_assets(_ASSETS)
 
@@ -438,3 +440,9 @@ def _speaking(twin: str) -> bytes:
     words = {said: str(_(said)) for said in script_texts() if _(said) != said}
     data = msgspec.json.encode({"twin": twin, "words": words})
     return b"window.workbenchLanguage=" + data + b";\n" + (_OWN / _ASSETS[1]).read_bytes()
+
+
+def _linking(web: str, code: Path) -> bytes:
+    """The second script, and before it the commits of the project's code."""
+    data = msgspec.json.encode({"web": web, "commits": published(code)})
+    return b"window.workbenchCommits=" + data + b";\n" + (_OWN / _ASSETS[2]).read_bytes()

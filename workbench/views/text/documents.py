@@ -165,9 +165,6 @@ def _time(timing: Timing | None) -> show.TimeFacts:
     )
 
 
-# --- diff ----------------------------------------------------------------------------------
-
-
 def step_of(
     comparison: Comparison,
     story: Story,

@@ -66,9 +66,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-# --- head -------------------------------------------------------------------------------------
-
-
 def _time(comparison: Comparison, more: str | None) -> str:
     row = time_row(comparison, more)
     return f"{row.times}: **{row.words}**, {row.note}" if row else ""
@@ -162,9 +159,6 @@ def _provenance(comparison: Comparison) -> str:
 def _captured(side: Side) -> str:
     when = side.captured.replace("T", " ").replace("Z", " UTC") or _("at an unknown time")
     return _("{name} captured {when}").format(name=side.label, when=when)
-
-
-# --- hunks ------------------------------------------------------------------------------------
 
 
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:

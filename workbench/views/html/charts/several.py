@@ -104,7 +104,6 @@ def roof_path(
     )
 
 
-# --- tables of counters ---------------------------------------------------------------
 # A ladder grows by versions, never by counters: so the table grows downwards.
 
 #: The counters whose way down the ladder tells most of the story.

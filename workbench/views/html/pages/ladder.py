@@ -29,8 +29,6 @@ from workbench.views.html.charts.several import (
 from workbench.views.html.page import Badge, Head, Link, View, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
 
-# --- times over problems --------------------------------------------------------------
-
 #: Problems that one chart shows; of more, as many spread evenly over the sizes.
 _PROBLEMS = 32
 #: Families of problems that get charts of their own; of more, the work tells problems apart.
@@ -292,8 +290,6 @@ def _heat(
         if any(cells):
             yield version, tuple(cells)
 
-
-# --- speed ----------------------------------------------------------------------------
 
 _HEAD = (N_("Version"), N_("Time"), N_("from"), N_("to"), N_("Repetitions"), N_("Throughput"))
 

@@ -58,9 +58,6 @@ from workbench.views.html.parts import (
 )
 from workbench.views.html.render import render
 
-# --- one launch ---
-
-
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 _PIPES = (
     "issue_active",
@@ -185,7 +182,6 @@ def _launch(profile: Profile, launch: Launch, position: int, near: int | None, i
     )
 
 
-# --- other devices --------------------------------------------------------------------
 # A share is of the peak of the device that it was measured on. Whether a time is shorter is said
 # where both were measured in the same way, outside of the profiler or under it.
 
@@ -376,8 +372,6 @@ def render_version(path: str, view: View) -> Rendered:
     html = render("version.html", path, view=view, code_file=name)
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
 
-
-# --- report files ---------------------------------------------------------------------
 
 #: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12
