@@ -154,7 +154,7 @@ class Kernel:
         given = list(named.values())
         if memory is not None and _arrays(named):
             raise LaunchError(
-                f"kernel {self.name}: an array in `args` beside `memory`",
+                f"kernel {self.name}: an array in `args` together with `memory`",
                 "Put it into the memory, and pass its name.",
             )
         if memory is None:
@@ -330,8 +330,8 @@ def load(
         data = ptx.read_bytes()
         if data.startswith(_ELF):
             raise PtxError(
-                f"{ptx} holds machine code, and the emulator runs PTX",
-                "Compile with `nvcc -ptx -lineinfo`; a cubin may come along as `cubin=`.",
+                f"{ptx} holds machine code, but the emulator runs PTX",
+                "Compile with `nvcc -ptx -lineinfo`; a cubin may be passed as `cubin=`.",
             )
         ptx = data.decode("utf-8", "replace")
     if isinstance(cubin, Path):
@@ -357,7 +357,7 @@ def _three(extent: int | tuple[int, ...]) -> Dim3:
     """An extent along three axes; LaunchError: it has more."""
     axes = (extent,) if isinstance(extent, int) else tuple(extent)
     if not 1 <= len(axes) <= 3:
-        raise LaunchError(f"{axes} has {len(axes)} axes", "A grid or block has one to three.")
+        raise LaunchError(f"{axes} has {len(axes)} axes", "A grid or block has 1 to 3 dimensions.")
     return three(axes)
 
 
@@ -383,13 +383,13 @@ def _number(value: int | float, parameter: Variable, what: str) -> bytes:
     if parameter.size > 8 or isinstance(value, float):
         kind = f"a struct of {parameter.size} bytes" if parameter.size > 8 else "an integer"
         raise LaunchError(
-            f"{what} is {value!r}, and the kernel expects {kind}",
+            f"{what} is {value!r}, but the kernel expects {kind}",
             "Pass a number of that type, or the bytes of a struct.",
         )
     try:
         return int(value).to_bytes(parameter.size, "little", signed=value < 0)
     except OverflowError:
         raise LaunchError(
-            f"{what} is {value}, which {parameter.size} bytes do not hold",
+            f"{what} is {value}, which {parameter.size} bytes cannot hold",
             "Check the argument against the kernel's parameter.",
         ) from None

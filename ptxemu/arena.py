@@ -128,6 +128,6 @@ def _taken(size: int, times: int, largest: tuple[int, str]) -> NDArray[np.uint8]
             return shared_bytes(size)
     raise ResourceError(
         f"the arrays in global memory need {need:,} bytes ({largest[1]} has {largest[0]:,}), "
-        f"and this process may take {left:,.0f} more",
+        f"but this process may use {left:,.0f} more",
         "Choose a smaller problem, or allow the process more memory.",
     )

@@ -253,7 +253,7 @@ class Batch:
         held = [p.code.block.every[-1] for p in self.parked if self.lanes.full(p.mask)[row].any()]
         if held and not why:
             why = f"others of its block wait for it at the barrier at {ctx.where(held[0])}"
-        more = f" and {mask.count - 1:,} more of the same batch of blocks"
+        more = f" and {mask.count - 1:,} more in the same batch of blocks"
         return ctx.fault(
             instr, "endless", f"endless wait: {who(self.lanes, row, thread)}"
             f"{more if mask.count > 1 else ''} would loop here forever: an iteration changes "

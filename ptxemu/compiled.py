@@ -484,7 +484,7 @@ class CompiledKernel:
             if value is None:
                 raise Unsupported(
                     f"kernel {self.ctx.kernel}: the emulator does not know %{name}",
-                    "It has no SMs to name; run it on a GPU.",
+                    "The emulator has no SMs to name; run it on a GPU.",
                 )
             R[slot] = value
         return R

@@ -144,8 +144,8 @@ def _check(launch: KernelLaunch, function: Function) -> None:
         )
     if launch.cooperative and launch.resident and geometry.blocks > launch.resident:
         raise LaunchError(
-            f"kernel {launch.kernel}: a cooperative launch of {geometry.blocks:,} blocks, where "
-            f"the chip holds at most {launch.resident:,} at once",
+            f"kernel {launch.kernel}: a cooperative launch of {geometry.blocks:,} blocks, but the "
+            f"chip holds at most {launch.resident:,} at once",
             "Launch no more blocks than fit, and give each more work.",
         )
     for name in ("maxntid", "reqntid"):
@@ -210,7 +210,7 @@ def _bound(launch: KernelLaunch, arena: GlobalMemory) -> dict[int, Bound]:
             start = arena.address(name)
             if not arena.holds(start, start + texture.extent - 1):
                 raise LaunchError(
-                    f"kernel {launch.kernel}: the texture of argument {number} reaches over "
+                    f"kernel {launch.kernel}: the texture of argument {number} covers "
                     f"{texture.extent:,} bytes, more than {name} has",
                     "Correct `dims`, `channels`, `pitch` or `dtype`; the innermost axis is first.",
                 )
@@ -246,7 +246,7 @@ def prepare(
         )
     if kernel.local_bytes > _LOCAL_BYTES:
         raise LaunchError(
-            f"kernel {launch.kernel} needs {kernel.local_bytes:,} bytes of local memory a thread",
+            f"kernel {launch.kernel} needs {kernel.local_bytes:,} bytes of local memory per thread",
             f"A thread has at most {_LOCAL_BYTES:,} bytes.",
         )
     key = launch.kernel, launch.dynamic_shared, check

@@ -193,7 +193,7 @@ class _LineProgram:
         data, at = self.data, self.start
         version, length, step, _, base, span, first = struct.unpack_from("<HIBBbBB", data, at + 4)
         if version != _VERSION:
-            raise ValueError(f"a line table of DWARF {version}, not {_VERSION}")
+            raise ValueError(f"a DWARF {version} line table, not {_VERSION}")
         end = at + 4 + struct.unpack_from("<I", data, at)[0]
         operands = data[at + 15 : at + 15 + first - 1]
         self.files = self._names(at + 15 + first - 1)

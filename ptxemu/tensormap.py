@@ -168,7 +168,7 @@ def _faults(m: TensorMap) -> Iterator[tuple[str, str]]:
     if len(m.strides) != len(m.dims) - 1:
         yield (
             "strides",
-            f"it has {len(m.strides)} strides, not one for each axis but the innermost",
+            f"it has {len(m.strides)} strides, not one for each axis except the innermost",
         )
     if any(not 0 <= stride < 1 << 40 or stride % unit for stride in m.strides):
         yield "strides", f"strides must be multiples of {unit} bytes below 2^40, not {m.strides}"
@@ -219,7 +219,7 @@ def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
         if low > size - 1 + high:
             yield "upper", "its bounding box has no pixels"
     if not 1 <= pixels.channels <= 256:
-        yield "channels", "it must copy 1 to 256 channels of a pixel"
+        yield "channels", "it must copy 1 to 256 channels per pixel"
     if not 1 <= pixels.pixels <= 1024:
         yield "pixels", "it must copy 1 to 1024 pixels"
     yield from _of_row(m, "channels", pixels.channels * ELEMENT_BYTES[m.dtype])

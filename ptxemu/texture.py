@@ -112,7 +112,7 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
                 yield key, f"unknown {key} {value}", f"Known: {', '.join(map(str, known))}."
     axes, linear = len(t.dims), t.layout == "linear"
     if not 1 <= axes <= (2 if linear else 3):
-        most = "two in linear memory, three" if linear else "three"
+        most = "two axes in linear memory, and three" if linear else "three axes"
         yield "dims", f"it has {axes} axes", f"A texture has at most {most} in an array."
         return
     limits = (_LINEAR,) if linear and axes == 1 else _LIMITS[axes]
@@ -124,20 +124,20 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if t.pitch and t.pitch < t.dims[0] * t.texel:
         yield (
             "pitch",
-            f"rows of {t.dims[0] * t.texel:,} bytes lie {t.pitch:,} bytes apart",
-            "Give the bytes from one row to the next, or leave it out.",
+            f"rows of {t.dims[0] * t.texel:,} bytes are {t.pitch:,} bytes apart",
+            "Give the number of bytes from one row to the next, or leave it out.",
         )
     if linear and axes > 1 and t.row % PITCH_ALIGNMENT:
         yield (
             "pitch" if t.pitch else "dims",
-            f"rows in linear memory lie {t.row:,} bytes apart, not a multiple of {PITCH_ALIGNMENT}",
+            f"rows in linear memory are {t.row:,} bytes apart, not a multiple of {PITCH_ALIGNMENT}",
             'Write layout = "array", which copies them, or pad the rows and give `pitch`.',
         )
     if not t.normalized and {"wrap", "mirror"} & set(t.address):
         yield (
             "address",
             f"{', '.join(dict.fromkeys(t.address))} of coordinates that count texels",
-            'CUDA takes "clamp" for it: write that, or normalized = true and coordinates from 0 '
+            'CUDA treats it as "clamp": write that, or normalized = true and coordinates from 0 '
             "to 1.",
         )
     if t.as_float and not CHANNELS[t.dtype][1]:
@@ -145,8 +145,8 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if t.filter == "linear" and not t.floating:
         yield (
             "filter",
-            "integers are not weighed",
-            'Add read = "float" (of 8 and 16 bits), or write filter = "point".',
+            "integers are not interpolated",
+            'Add read = "float" (for 8 and 16 bits), or write filter = "point".',
         )
     if linear and axes == 1 and (t.filter == "linear" or t.normalized):
         yield (

@@ -90,9 +90,6 @@ def parsed(arguments: list[str]) -> click.Context:
     return command.make_context(name, rest, parent=group)
 
 
-# --- commands ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.page}:{line.text}"[:90])
 def test_every_command_in_the_documentation_parses(line: Line) -> None:
     arguments = words(line.text)
@@ -125,9 +122,6 @@ def test_every_option_has_help(name: str) -> None:
             assert parameter.help, f"{name} {parameter.opts[0]}"
 
 
-# --- exit codes ----------------------------------------------------------------------------
-
-
 def test_every_exit_code_is_documented() -> None:
     page = (REPO / "docs" / "exit-codes.md").read_text(encoding="utf-8")
     told = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.M)}
@@ -143,9 +137,6 @@ def test_exit_codes_elsewhere_are_among_them() -> None:
         text = other.read_text(encoding="utf-8")
         for number in re.findall(r"[Ee]xit code(?:\]\([^)]*\))? (\d+)", text):
             assert number in told, (other.name, number)
-
-
-# --- links -----------------------------------------------------------------------------------
 
 
 def anchors(page: Path) -> set[str]:
@@ -191,9 +182,6 @@ def test_the_readme_leads_to_the_index_and_the_index_to_every_page() -> None:
     known = {index, *linked(index), *linked(REPO / "README.md")}
     told = {page for page in PAGES if page.parent.parent.name != "examples"}
     assert {page.relative_to(REPO).as_posix() for page in told - known} == set()
-
-
-# --- what pages say of this repository ---------------------------------------------------------
 
 
 ROOMS = sorted(path.name for path in (REPO / "workbench").iterdir() if path.is_dir())
@@ -279,9 +267,6 @@ def test_the_readmes_numbers_are_those_of_their_pages() -> None:
 def test_a_ladders_page_is_a_story_and_no_lab_book() -> None:
     for page in (REPO / "docs" / "ladders").glob("*.md"):
         assert len(page.read_text(encoding="utf-8").split()) <= 900, page.name
-
-
-# --- examples --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

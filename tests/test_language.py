@@ -36,9 +36,6 @@ def none(found: object) -> None:
     assert not lines, "\n" + "\n".join(lines)
 
 
-# --- the words are asked for ------------------------------------------------------------------
-
-
 def test_english_reads_no_catalogue() -> None:
     language._catalogue.cache_clear()
     assert (_("Duration"), ngettext("a", "b", 1), ngettext("a", "b", 0)) == ("Duration", "a", "b")
@@ -82,9 +79,6 @@ def test_a_language_for_a_while_is_this_threads_alone() -> None:
 )
 def test_a_setting_of_ours_goes_before_the_systems(environment: dict[str, str], lang: str) -> None:
     assert language.asked(environment) == lang
-
-
-# --- the catalogue is whole ---------------------------------------------------------------------
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef, list[ast.AST]]]:
@@ -208,9 +202,6 @@ def test_a_translation_has_the_fields_of_its_text() -> None:
     )
 
 
-# --- the command line -----------------------------------------------------------------------
-
-
 def test_the_option_goes_before_the_environment_and_programs_are_spoken_to_in_english(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -331,9 +322,6 @@ def test_fields_stand_apart_where_they_are_latin_and_only_there() -> None:
     assert language._Chinese("{n:.1f}{what!r}").format(n=1, what="x") == "1.0'x'"
 
 
-# --- what is printed -------------------------------------------------------------------------
-
-
 def test_json_is_the_same_in_every_language(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,9 +331,6 @@ def test_json_is_the_same_in_every_language(
         assert cli.main(["--lang", lang, "diff", "sgemm/v2", "sgemm/v3", "--format", "json"]) == 0
         answers.append(capsys.readouterr().out)
     assert answers[0] == answers[1]
-
-
-# --- what was made in English is told ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Feature(NamedTuple):
         tunings: Module of a tuned version's page (`workbench.views.html.ladders.TunedPages`).
         captures: Module that resolves ``@NAME`` (`workbench.session.captures.Captures`).
         programs: Module of the pages of programs (`workbench.views.html.build.ProgramPages`).
-        gates: Module whose `write_verdicts` writes `verify`'s results as `check` writes gates.
+        gates: Module whose `targets` reads ``--also``, and `write_verdicts` writes such results.
         starts: Module whose `start_tuned` writes the next version of a tuned one.
         begins: Module with `OPTIONS` for ``new`` of programs, and `from_program` for them.
         runners: A word for ``--on`` -> its module in the folder, whose `runner` makes a
@@ -70,7 +70,7 @@ FEATURES: tuple[Feature, ...] = (
             "run": ("cli.run", "Run a CUDA program without a GPU: its faults, and counters."),
             "capture": (
                 "cli.capture",
-                "Capture any program: its kernels, and counters of the slowest.",
+                "Capture any program: its kernels, and counters for the slowest.",
             ),
         },
         first="run",
@@ -120,7 +120,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         "agents",
-        {"serve mcp": ("command", "Serve the project to programs, by the Model Context Protocol.")},
+        {"serve mcp": ("command", "Serve the project over the Model Context Protocol.")},
         moved={"mcp": "serve mcp"},
         extra="mcp",
         heading="Serve",

@@ -257,8 +257,8 @@ def require_project(start: Path | None = None) -> Project:
     if project is None:
         raise UsageError(
             f"no workbench project at or above {_here(start)}",
-            "`workbench init` makes this folder one, `workbench new --from-cu FILE.cu` with a "
-            "study of a program in it. A report needs none: `workbench show x.ncu-rep`.",
+            "`workbench init` makes this folder one; `workbench new --from-cu FILE.cu` also makes "
+            "a study of a program in it. A report needs no project: `workbench show x.ncu-rep`.",
         )
     return project
 

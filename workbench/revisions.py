@@ -13,7 +13,8 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
+from functools import lru_cache
+from hashlib import sha1, sha256
 from pathlib import Path
 
 from workbench.disk.writing import private_folder
@@ -24,6 +25,8 @@ from workbench.processes.starting import environment, program
 #: Most bytes of an uncommitted change that are kept; of a longer one only the hash is.
 LONGEST_PATCH = 400_000
 _TIMEOUT_S = 60
+#: Characters of a content's name: enough to tell the files of a repository apart.
+_SHORT = 12
 #: The hint for objects missing from a partial clone.
 COMPLETE = (
     "Nothing is fetched for a partial clone: `git fetch --refetch --no-filter` makes it whole."
@@ -75,6 +78,14 @@ _VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",  # commands that only read write no index
     "GIT_PAGER": "cat",
 }
+#: A remote with web pages, as a browser, ssh or scp names it.
+_REMOTE = re.compile(
+    r"(?:(?P<web>https?://)|(?P<ssh>ssh://))?(?:[^@/\s]*@)?"
+    r"(?P<host>(?:[\w-]+\.)*(?P<kind>github|gitlab|gitee)[\w.-]*\.[\w-]+)"
+    r"(?(web)/|(?(ssh)(?::\d+)?/|:))(?P<path>[\w.-]+(?:/[\w.-]+?)+)(?:\.git)?/?"
+)
+#: Of `git log --raw -z --format=%H`: a commit before its first file, a content's name, a path.
+_COMMITTED = re.compile(r"(?:(\w{40,})\0\n)?:\d+ \d+ \w+ (\w+) \w\0([^\0]+)\0")
 _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_ASKPASS")
 
 
@@ -186,6 +197,38 @@ def state_of(folder: Path) -> State:
         patch=patch.decode("utf-8", "replace") if len(patch) <= LONGEST_PATCH else "",
         patch_sha256=sha256(patch).hexdigest() if patch else "",
     )
+
+
+def web_pages(folder: Path) -> str:
+    """The web address above a repository's commits and files; "" where `origin` has none."""
+    remote = os.fsdecode(git(folder, "remote", "get-url", "origin") or b"").strip()
+    found = _REMOTE.fullmatch(remote)
+    below = "-/" if found and found["kind"] == "gitlab" else ""
+    return f"https://{found['host']}/{found['path']}/{below}" if found else ""
+
+
+def published(folder: Path) -> dict[str, dict[str, str]]:
+    """Commits that a remote has: short names of files' contents, and paths, below `folder`.
+
+    A file is at the last commit that changed it. `contents` names a text alike.
+    """
+    local = (git(folder, "rev-list", "HEAD", "--not", "--remotes") or b"").decode().split()
+    words = ("--raw", "--no-renames", "--no-abbrev", "-z", "--format=%H", "--", ".")
+    commit, seen, found = "", set[str](), dict[str, dict[str, str]]()
+    for match in _COMMITTED.finditer(os.fsdecode(git(folder, "log", *words) or b"")):
+        commit, name, path = match[1] or commit, match[2], match[3]
+        if path not in seen and commit not in local:
+            found.setdefault(commit, {})[name[:_SHORT]] = path
+        seen.add(path)
+    return found
+
+
+@lru_cache(maxsize=1 << 8)
+def contents(text: str | None) -> str:
+    """Git's name of a file's content, short; "" of none."""
+    data = (text or "").encode()
+    named = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return named[:_SHORT] if data else ""
 
 
 @contextlib.contextmanager

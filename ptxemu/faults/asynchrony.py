@@ -457,7 +457,7 @@ class BulkOrder(_Committed):
             early = newest > self.done
             if early.any():
                 self._watcher.ctx.tell(
-                    instr, "async-copy", "block ended under its own copy: "
+                    instr, "async-copy", "block ended during its own copy: "
                     f"{_one_of(self._watcher.lanes, early)} has not waited for this bulk copy, "
                     "which may still be reading the shared memory of its block",
                     "Run cp.async.bulk.commit_group after it, and cp.async.bulk.wait_group.read 0 "

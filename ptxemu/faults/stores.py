@@ -236,8 +236,8 @@ class StoreWatcher:
             name = self.ctx.variable_at("shared", byte % self.ctx.rt.shared_bytes)
         else:
             name = self._array(byte)
-        self._note(site, space, f"{who(lanes, row, thread)} stores another value to {name} than "
-                   f"{other}, at the same time")  # fmt: skip
+        self._note(site, space, f"{who(lanes, row, thread)} stores a different value to {name} "
+                   f"than {other}, at the same time")  # fmt: skip
 
     def _tell(self, writes: _Writes, index: int, before: int, granule: int) -> None:
         """Report that another thread has stored another value there.
@@ -251,7 +251,7 @@ class StoreWatcher:
         site, earlier = writes.site, self.sites[before & _SITES]
         if self.lanes.blocks[row] < block < _ALL - 1:
             me, other, site, earlier = other, me, earlier, site
-        self._note(site, "global", f"{me} stores another value to {place} than {other} did at "
+        self._note(site, "global", f"{me} stores a different value to {place} than {other} did at "
                    f"{self.ctx.where(earlier.instr)}, and nothing orders the two")  # fmt: skip
 
     def _tell_atomic(self, writes: _Writes, index: int, before: int, granule: int) -> None:

@@ -81,13 +81,13 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         what = f"out of bounds: {lane} {verb} {place}"
         if others == 1:
             what = (
-                f"out of bounds: {lane} {verb} {place}; 1 more thread of the same batch of blocks "
-                "does so too"
+                f"out of bounds: {lane} {verb} {place}; 1 more thread in the same batch of blocks "
+                "does so, too"
             )
         elif others:
             what = (
-                f"out of bounds: {lane} {verb} {place}; {others:,} more threads of the same batch "
-                "of blocks do so too"
+                f"out of bounds: {lane} {verb} {place}; {others:,} more threads in the same batch "
+                "of blocks do so, too"
             )
         overflow = overflow_of(ctx, instr, row, thread)
         if overflow is None:

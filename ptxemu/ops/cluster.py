@@ -102,9 +102,9 @@ def check_spots(
             f"`{instr.op}` needs an address aligned to {align} bytes: use __align__.",
         )  # fmt: skip
     raise ctx.fault(
-        instr, "out-of-bounds", f"out of bounds: {lane} points to {place}, outside of the block's "
+        instr, "out-of-bounds", f"out of bounds: {lane} points to {place}, outside the block's "
         f"{max(ctx.rt.shared_limit - RESERVED, 0)} bytes of shared memory",
-        "Check the index against the array's size, and that the address is of shared memory.",
+        "Check the index against the array's size, and that the address is in shared memory.",
     )  # fmt: skip
 
 

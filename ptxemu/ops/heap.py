@@ -54,7 +54,7 @@ def free(instr: Instr, ctx: Context) -> Run:
             what = f"{gone.name}, which was freed before" if gone and not array else what
             raise ctx.fault(
                 instr, "other", f"free of a wrong address: {who(lanes, row, thread)} frees {what}",
-                "Free what malloc or new returned, once, and no memory of cudaMalloc.",
+                "Free what malloc or new returned, once, and no memory from cudaMalloc.",
             )  # fmt: skip
 
     return run

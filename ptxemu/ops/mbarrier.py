@@ -169,7 +169,7 @@ def change(instr: Instr, ctx: Context, spots: Spots, by: Change) -> None:
     if bad.any():
         at = int(np.argmax(bad))
         what = "more arrivals than it was initialized for" if after.beyond[at] else (
-            f"its transaction count leaves ±{MOST:,} bytes"
+            f"its transaction count exceeds ±{MOST:,} bytes"
         )  # fmt: skip
         raise _at_barrier(instr, ctx, spots, int(first[at]), what, (
             "Compare the count of mbarrier.init with the arrivals of one phase, and the bytes "
@@ -210,7 +210,7 @@ def _check_together(instr: Instr, ctx: Context, spots: Spots, by: Together) -> N
             raise _at_barrier(
                 instr, ctx, spots, at, "more lanes of a warp arrive together than its phase "
                 f"still expects, {int(expected[at])} in all",
-                "Let one lane of the warp arrive, or initialize the barrier with all of them.",
+                "Let one lane of the warp arrive, or initialize the barrier for all of them.",
             )  # fmt: skip
 
 
@@ -221,7 +221,8 @@ def check_barriers(instr: Instr, ctx: Context, spots: Spots) -> None:
     if not known.all():
         raise _at_barrier(
             instr, ctx, spots, int(np.argmin(known)), "it has not been initialized",
-            "One thread must call mbarrier.init, and a barrier make it known to the others.",
+            "One thread must call mbarrier.init, and a barrier must make it visible to the "
+            "others.",
         )  # fmt: skip
     if ctx.rt.order is not None:
         ctx.rt.order.used(instr, spots, keys)
@@ -386,7 +387,7 @@ class PhaseWait:
         row, thread = first_lane(lanes, lanes.full(M))
         phase = phase_of(words_of(ctx)[asked.keys[row : row + 1, thread]])
         place = ctx.variable_at("shared", int(asked.address[row, thread]))
-        more = f" and {M.count - 1} more of this batch" if M.count > 1 else ""
+        more = f" and {M.count - 1} more in this batch" if M.count > 1 else ""
         return ctx.fault(
             self.instr, "endless", f"mbarrier {place} never completes: "
             f"{who(lanes, row, thread)}{more} wait forever for its phase of parity "

@@ -601,10 +601,10 @@ _TRAPS = {
     "stack": (
         "the stack overflowed",
         "A recursion is too deep or endless; the emulator keeps "
-        f"{STACK_BYTES:,} bytes of frames a thread.",
+        f"{STACK_BYTES:,} bytes of frames per thread.",
     ),
     "pointer": (
-        "a call through a pointer to no function of this signature",
+        "a call through a pointer that does not lead to a function of this signature",
         "Check what wrote the pointer: a table of functions that was never filled, or an index "
         "beyond its end.",
     ),

@@ -180,7 +180,7 @@ def _check_corners(
         if (before := (corners < 0).any(axis=1)).any():
             place = tuple(corners[before][0].tolist())
             text = f"a store of a tile at {place}, before the tensor"
-            hint = "Only loads may start at negative coordinates; store only inside of the tensor."
+            hint = "Only loads may start at negative coordinates; store only inside the tensor."
         elif m.im2col is not None and any((*m.im2col.lower, *m.im2col.upper)):
             text = "an im2col store through a map whose bounding box is not the whole image"
             hint = "The corners of a map that stores use must all be 0."
@@ -191,9 +191,7 @@ def _check_corners(
         if (away := ((first < low) | (first > high)).any(axis=1)).any():
             place = tuple(first[away][0].tolist())
             text = f"an im2col copy starts at pixel {place} (W first), outside of its bounding box"
-            hint = (
-                f"The box goes from {tuple(low.tolist())} to {tuple(high.tolist())}, both inside."
-            )
+            hint = f"The box spans {tuple(low.tolist())} to {tuple(high.tolist())}, both inclusive."
     if text:
         raise ctx.fault(instr, "other", f"{text}", hint)
 

@@ -105,7 +105,7 @@ def _refused(
     if bound is None:
         return (
             "from no texture of this launch",
-            "Pass a texture object whose memory is there: a `TextureArgument`.",
+            "Pass a texture object whose memory exists: a `TextureArgument`.",
         )
     texture, name = bound.texture, bound.name
     if layered != bool(texture.layers):

@@ -345,7 +345,7 @@ def _link(flat: FlatKernel, blocks: list[BasicBlock], labels: dict[str, int]) ->
             table = last.operands[1]
             assert isinstance(table, Sym)
             if table.name not in flat.tables:
-                raise PtxError(f"kernel {flat.name}: jump by unknown table {table.name}", _DAMAGED)
+                raise PtxError(f"kernel {flat.name}: jump via unknown table {table.name}", _DAMAGED)
             names = flat.tables[table.name]
             block.kind, block.targets = "switch", tuple(target(name) for name in names)
         elif _is_barrier(last):

@@ -553,7 +553,7 @@ class _Inliner:
     ) -> None:
         """Copy every pseudo-register of an argument to the callee's, or back."""
         if len(formal) != len(actual.items):
-            raise self.wrong(instr, "the function takes or returns another number of values")
+            raise self.wrong(instr, "the function takes or returns a different number of values")
         for variable, operand in zip(formal, actual.items, strict=True):
             inside = f"{inner}{variable.name}"
             outside = operand.name if isinstance(operand, Reg | Sym) else ""

@@ -272,7 +272,7 @@ class Cursor:
     def open_scope(self) -> None:
         """Enter braces: their labels are known in advance, and are private."""
         if len(self.scopes) > _MOST_SCOPES:
-            raise self.error(f"more than {_MOST_SCOPES} braces in each other")
+            raise self.error(f"more than {_MOST_SCOPES} nested braces")
         self.scopes.append({})
         labels: dict[str, str] = {}
         depth, at = 1, self.at
@@ -437,7 +437,7 @@ class _Parser(Cursor):
             size = element * count if extent_known else 0
             if len(init) > size:
                 raise self.error(
-                    f"{name} has {len(init)} bytes of initial values, and holds {size}"
+                    f"{name} has {len(init)} bytes of initial values, but holds {size}"
                 )
             if extern and space != "shared" and not init:
                 raise self.error(f"{name} is defined in another module", _ONE_MODULE)

@@ -80,6 +80,19 @@ def test_between_lines_that_repeat_the_heaviest_subsequence_wins(
     assert weight(align(old, new, weights), old, weights) == heaviest(old, new, weights)
 
 
+@pytest.mark.parametrize(("blanks", "matched"), [(3, 0), (4, 4)])
+def test_up_to_three_lines_in_a_row_that_say_nothing_are_a_coincidence_in_a_rewrite(
+    blanks: int, matched: int
+) -> None:
+    old, new = ([*[side] * 4, *[0] * blanks, *[side] * 4] for side in (1, 2))
+    assert align(old, new, {0: 0}) == [(4 + n, 4 + n) for n in range(matched)]
+
+
+def test_lines_of_a_small_box_are_matched_where_the_box_begins() -> None:
+    old, new = [9, 1, 1, 2], [9, 3, 1, 1, 3]
+    assert align(old, new, {}) == [(0, 0), (1, 2), (2, 3)]
+
+
 def test_in_a_large_text_without_unique_lines_the_rarest_leads_to_the_heaviest_block() -> None:
     old = [*[1, 2] * 120, 7, *[1, 2] * 20, 7, 5, 5, 5, *[1, 2] * 20]
     new = [*[2, 2, 1, 1] * 60, 7, 5, 5, 5, *[2, 2, 1, 1] * 20]

@@ -106,7 +106,7 @@ def _one(text: str | None, *, path: str = "k.cu", line: int = 2, value: Number =
                 index=0,
                 instructions=InstructionTable(
                     address=(0,),
-                    text=("NOP",),
+                    text=(f"MOV R0, {value}",),
                     file=(0,),
                     line=(line,),
                     columns={"inst_executed": Column(rows=(0,), values=(value,))},
@@ -189,7 +189,7 @@ def test_a_header_without_text_beside_a_known_file_is_known_in_part() -> None:
         made = _one(KERNEL)
         table = InstructionTable(
             address=(0, 16),
-            text=("NOP",) * 2,
+            text=("NOP", f"MOV R0, {value}"),
             file=(0, 1),
             line=(2, 9),
             columns={"inst_executed": Column(rows=(0, 1), values=(value, value))},
@@ -314,9 +314,6 @@ def _with_column(name: str) -> Profile:
     return Profile(
         engine="ncu", device=DEVICE, captured="", launches=(launch,), sources=profile.sources
     )
-
-
-# --- real reports ------------------------------------------------------------------
 
 
 def test_padding_of_a_shared_array(report: Callable[[str], Path]) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
 from workbench.analysis.attribution import Attribution, CounterSplit, Part
+from workbench.analysis.cause.finding import held_nothing_up
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Origin, place_of
 from workbench.analysis.compare import Comparison, compare
@@ -92,6 +93,27 @@ def test_a_wait_of_arithmetic_for_itself_counts_only_where_nothing_else_does() -
     assert [each.counter for each in found] == ["instructions"]
 
 
+@pytest.mark.parametrize(("local", "score"), [(0.0, 1.0), (5e5, 0.47)])
+def test_sectors_of_local_memory_are_no_reads_that_warps_wait_for(
+    local: float, score: float
+) -> None:
+    comparison = compared({DURATION: 1e-3, L2: 1e8}, {DURATION: 0.8e-3, L2: 0.5e8})
+    values, waits = {"global_sectors": 5e5, "local_sectors": local}, {"long_scoreboard": 0.8}
+    sides = (side(seconds, {}, {**waits, "selected": 0.2}) for seconds in (1e-3, 0.8e-3))
+    found = rank(comparison, *(msgspec.structs.replace(one, values=values) for one in sides))
+    assert first(found) == ("l2_read_sectors", score)
+
+
+@pytest.mark.parametrize(("cycles", "same"), [(1e6, True), (2e6, False)])
+def test_a_full_pipe_was_held_up_by_no_wait_where_it_did_the_same_work(
+    cycles: float, same: bool
+) -> None:
+    pipe = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
+    active, sides = "sm__cycles_active.avg", (side(1e-3, {"fma": 90}), side(1e-3, {"fma": 90}))
+    comparison = compared({pipe: 90.0, active: 1e6}, {pipe: 90.0, active: cycles})
+    assert held_nothing_up(comparison, sides) is same
+
+
 def test_what_is_measured_outside_of_the_profiler_is_explained() -> None:
     metrics = {DURATION: 1e-3, INSTRUCTIONS: 1e6}, {DURATION: 0.8e-3, INSTRUCTIONS: 0.8e6}
     full = {"issue": 90.0}
@@ -131,9 +153,6 @@ def test_the_profilers_clock_explains_no_time_outside(
     )
     found = rank(comparison, side(1e-3), side(0.9e-3))
     assert ("sm_clock" in {one.counter for one in found}) is named
-
-
-# --- where ------------------------------------------------------------------------------
 
 
 def hunk(number: int) -> Hunk:
@@ -281,8 +300,6 @@ def test_without_a_time_what_was_gained_is_told_beside_what_it_cost() -> None:
     assert "Shared" not in told(0) + told(1)
 
 
-# --- what was zero before ------------------------------------------------------------------
-
 SHARE, STATE = (
     ".avg.pct_of_peak_sustained_elapsed",
     "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio",
@@ -338,14 +355,14 @@ def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share
         ({"lts__t_sectors.sum": 1e8}, {"lts__t_sectors.sum": 2e8}, 1.8, "l2_sectors", "×2.00"),
         ({"dram__bytes.sum": 1e8}, {"dram__bytes.sum": 2e8}, 1.8, "dram_bytes", "×2.00"),
         ({}, {INSTRUCTIONS: 1.1e8}, 1.1, "instructions", "+10.0%"),
-        ({LOCAL: 0.0}, {LOCAL: 69e6}, 3.0, "local_sectors", "registers spilled"),
+        ({LOCAL: 0.0}, {LOCAL: 69e6}, 3.0, "local_sectors", "registers were spilled"),
         # What spilled comes before the stall that it makes.
         (
             {**WAITS, LOCAL: 0.0},
             {**WAITS, LOCAL: 69e6, STATE.format("lg_throttle"): 9.0},
             3.0,
             "local_sectors",
-            "0 → 69.0 M (registers spilled, or arrays lie in local memory)",
+            "0 → 69.0 M (registers were spilled, or arrays are in local memory)",
         ),
         # Sectors that doubled are told beside the wait for them.
         (

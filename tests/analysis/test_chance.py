@@ -20,8 +20,8 @@ from workbench.specs import Expectation
 WAVES, SECTORS = "memory_l1_wavefronts_shared", "memory_l2_theoretical_sectors_global"
 ESTIMATE = "ptx__machine_inst_estimate"
 #: Rows 0 and 1 are of line 3 of the factory's source, 2 of line 4, 3 and 4 of line 5.
-LINES = "lines 3 and 5 of kernels/demo/v2_tile.cu run as often as timing decides"
-LINE = "line 5 of kernels/demo/v2_tile.cu runs as often as timing decides"
+LINES = "lines 3 and 5 of kernels/demo/v2_tile.cu run a number of times that depends on timing"
+LINE = "line 5 of kernels/demo/v2_tile.cu runs a number of times that depends on timing"
 
 
 def counted(
@@ -51,9 +51,6 @@ def of_waves(whole: Number, rest: Number | None = None) -> Profile:
 def judged(comparison: Comparison, change: str, counter: str = "shared_wavefronts") -> Judgement:
     (found,) = judge([Expectation(counter=counter, change=change)], comparison)
     return found
-
-
-# --- what a chip may count --------------------------------------------------------------------
 
 
 def test_lines_that_hold_much_of_a_counter_may_make_anything_of_it() -> None:
@@ -110,9 +107,6 @@ def test_what_compiler_and_launch_fix_is_certain_in_the_larger_launch_too() -> N
     assert "registers" not in found
     issued = found["instructions"]
     assert (issued.low, issued.high > 1e6) == (60, True)
-
-
-# --- which verdicts stand ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -195,8 +189,6 @@ def test_an_estimate_has_its_error_and_its_chance(change: str, rest: float, expe
     assert found.verdict == expected, found.reason
     assert found.reason.startswith(LINES) == (expected == "inconclusive")
 
-
-# --- for any numbers --------------------------------------------------------------------------
 
 counts = st.integers(0, 10**9)
 

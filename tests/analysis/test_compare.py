@@ -35,9 +35,6 @@ def compared(old: Profile, new: Profile, **options: object) -> Comparison:
     return compare(old, new, **options)  # type: ignore[arg-type]
 
 
-# --- moved, and which way ---------------------------------------------------------
-
-
 def test_a_profile_does_not_move_against_itself() -> None:
     comparison = compared(make_profile(), make_profile())
     assert not any(delta.moved for delta in comparison.counters)
@@ -162,9 +159,6 @@ def test_two_captures_of_the_same_kernels_do_not_move(report: Callable[[str], Pa
     assert sum(delta.moved for delta in steps.counters) > 20
 
 
-# --- comparability -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -238,9 +232,6 @@ def test_different_inputs_are_warned_of() -> None:
     assert not compare(drawn(3), drawn(3)).warnings and not compare(drawn(None), drawn(4)).warnings
 
 
-# --- time ----------------------------------------------------------------------------
-
-
 def test_the_interval_of_a_speedup_holds_both_intervals() -> None:
     old = make_timing(300e-6, width=0.01)
     new = make_timing(200e-6, width=0.02)
@@ -307,9 +298,6 @@ def test_a_time_that_the_profiler_alone_saw_move_is_left_to_the_sentence() -> No
         assert comparison.time is not None
         assert comparison.time.moved != comparison["duration"].moved
         assert not [text for text in comparison.warnings if "disagree" in text]
-
-
-# --- several launches -----------------------------------------------------------------
 
 
 def launch(kernel: str, index: int, seconds: float, **metrics: float) -> Launch:

@@ -65,8 +65,9 @@ def side(
         (side(depth=4, blocks=16, count=150), None),
         # The launch is, but it is not what the blocks went with.
         (side(tile=16, blocks=16, count=150), None),
-        # Every thread has more: no number of threads explains it.
-        (side(tile=32, blocks=16, count=500), None),
+        # Every thread has more: the number of threads explains a part, or all, whatever set it.
+        (side(tile=32, blocks=16, count=500), ()),
+        (side(depth=4, blocks=16, count=200), ()),
         (side(tile=32, blocks=16, count=90), None),
         (side(tile=32, blocks=8, count=150), None),
     ],
@@ -78,7 +79,9 @@ def test_a_size_that_sets_the_threads_of_a_count_is_found(
     comparison = compare(old, new)
     found = dealt_in(comparison["instructions"], comparison, attribute(old, new), old, new)
     assert (found and found.sizes) == sizes
-    assert found is None or (found.threads, found.each) == pytest.approx((2.0, 0.75))
+    each = 0.75 if sizes else {500: 2.5, 200: 1.0}.get(int(comparison["instructions"].new or 0))
+    assert found is None or (found.threads, found.each) == pytest.approx((2.0, each))
+    assert found is None or found.alone == (each == 1.0)
 
 
 def test_bytes_are_no_work_of_threads() -> None:

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.factories import make_launch, make_profile
-from workbench.analysis.cause.works import works_of
 from workbench.analysis.compare import compare
+from workbench.analysis.limits.limit import works_of
 from workbench.analysis.story import Step
 from workbench.counters import Missing, Reading, read
 from workbench.model import InstructionTable, Launch, Metric, Profile

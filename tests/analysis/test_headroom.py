@@ -251,7 +251,7 @@ def counted(columns: Mapping[str, Mapping[int, int]], **needed: float) -> Launch
     ("device", "needed", "saves", "why"),
     [
         # 33,000 lines an SM are looked up; if coalesced, its 4,000 sectors still go to the L2.
-        ({}, {"issue_slots": 100.0}, 1 - 4 / 33, "but the way from L1 to L2 needs 4,000"),
+        ({}, {"issue_slots": 100.0}, 1 - 4 / 33, "but the path from L1 to L2 needs 4,000"),
         ({}, {"issue_slots": 16_500.0}, 0.5, "but the issue slots need 16.5 k"),
         ({}, {"issue_slots": 40_000.0}, None, ""),
         # The L2 takes less than a line a cycle and SM: it binds, and device memory then.

@@ -58,9 +58,6 @@ def speed(comparison: Comparison) -> float:
     return comparison.speed.speedup
 
 
-# --- samples -------------------------------------------------------------------------
-
-
 def test_three_launches_against_four_are_compared_launch_by_launch() -> None:
     old = report(*(ran("norm", 527e-6 + n * 1e-7) for n in (-1, 0, 1)))
     new = report(*(ran("norm_float4", 407e-6 + n * 1e-7) for n in (-2, -1, 1, 2)))
@@ -96,7 +93,7 @@ def test_a_job_that_one_side_repeats_is_compared_per_run() -> None:
     comparison = compare(old, report(*stages), labels=("a", "b"))
     assert speed(comparison) == pytest.approx(44 / 36)
     assert comparison.launch_words == (
-        "2 runs before, 1 after, which each read as much: compared per run.",
+        "2 runs before, 1 after; each read the same amount, so they are compared per run.",
         "Launched by a only: own (44.0 µs).",
         "Launched by b only: reduce (32.0 µs) and finish (4.00 µs).",
     )
@@ -311,9 +308,6 @@ def test_merging_again_changes_nothing() -> None:
     assert side_by_side(both.old, both.new).old is both.old
 
 
-# --- partners ------------------------------------------------------------------------
-
-
 def plain(kernel: str, signature: str = "", **fields: object) -> Launch:
     return structs.replace(ran(kernel, 1e-3, signature=signature), **fields)
 
@@ -387,12 +381,38 @@ def test_names_alone_make_no_renamed_kernel() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("deriv_x", "deriv_y", "deriv_z"), ("deriv_x_long", "deriv_y_long", "deriv_z_long")),
+        (("kernel1_block", "kernel2_block"), ("kernel1_warp", "kernel2_warp")),
+        (("reduce1", "scan1"), ("reduce2", "scan2")),
+        (("norm_rows", "softmax_rows"), ("norm_columns", "softmax_columns")),
+        (("fp16_gemm_a", "fp16_gemm_b"), ("fp16_gemm_a_tiled", "fp16_gemm_b_tiled")),
+        (("loadInput", "storeOutput"), ("loadInputVector", "storeOutputVector")),
+    ],
+)
+def test_renamed_kernels_of_other_shapes_pair_by_their_names(
+    before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    """Whatever their order and times, and however unlike their code is."""
+    table = make_instructions()
+    other = structs.replace(table, text=("HMMA.16816.F32 R0, R1",) * len(table.text), columns={})
+    shape: dict[str, Any] = {"block": (1, 1, 1), "instructions": other}
+    old = [ran(name, 1e-6 * (n + 3)) for n, name in enumerate(before)]
+    new = [structs.replace(ran(name, 1e-6 * n), **shape) for n, name in enumerate(after[::-1], 2)]
+    last = len(new) - 1
+    assert [(p.old, p.new) for p in pair_launches(old, new)] == [
+        (n, last - n) for n in range(last + 1)
+    ]
+
+
 def test_what_only_one_report_launches_is_named_and_left_out() -> None:
     gemm = ran("K", 8.1e-6, signature="void K<Gemm<int>>()", **{REGISTERS: 130})
     fused = ran("K", 15.2e-6, signature="void K<B2bGemm<int>>()", **{REGISTERS: 128})
     comparison = compare(report(fused, gemm, gemm), report(gemm, gemm), labels=("a", "b"))
     assert comparison.speed is None
-    assert comparison.partial.startswith("Only 51.6% of the time of a is in kernels of both sides")
+    assert comparison.partial.startswith("Only 51.6% of the time of a is in kernels that both")
     assert not any(delta.moved for delta in comparison.counters)
     assert comparison.launch_words == (
         "2 launches on both sides of K<Gemm<…>>: compared per launch, by their means.",
@@ -423,9 +443,6 @@ def test_kernels_of_reports_that_have_nothing_in_common_are_all_compared() -> No
     registers = comparison["registers"]
     assert (registers.old, registers.new, registers.reason) == (None, None, NO_PAIR)
     assert "egisters" not in render(diff_view(comparison))
-
-
-# --- values of one kernel ------------------------------------------------------------
 
 
 def test_registers_are_of_a_pair_of_kernels_and_never_of_the_longest_launches() -> None:
@@ -483,9 +500,6 @@ def test_the_story_is_of_what_is_compared() -> None:
     assert story.time is not None
     assert (story.time.old_s, story.time.new_s) == (2e-3, 1e-3)
     assert [m.old for m in story.attribution.launches] == ["k"]
-
-
-# --- names ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_unit_below_its_threshold_leaves_a_wait(metric: str, least: float, id_
     table = waits(long_scoreboard=550, selected=450)
     assert limit(launch({metric: least}, table=table)).id == id_
     below = limit(launch({metric: least - 1}, table=table))
-    told = ", beside the L2 at 79%" if id_ == "l2" else ""
+    told = ", alongside the L2 at 79%" if id_ == "l2" else ""
     assert below.words == f"latency: long scoreboard stalls, 55% of warp time{told}"
     # Who waits for one thing nearly always lacks no unit of the SM that is but half busy.
     found = [limit(launch({metric: share}, table=waits(wait=9, selected=1))) for share in (79, 81)]

@@ -37,7 +37,7 @@ BY_HAND = [
     # No LDS, no STS has one: all are 4-byte cp.async.
     ("sgemm/v7", "n1024", {ALL: (786_432, "asynchronous copies")}),
     # 16-byte cp.async.cg that no counter of conflicts knows.
-    ("sgemm/v10", "n1024", {ALL: (561_664, "past the L1"), FULL: (None, "")}),
+    ("sgemm/v10", "n1024", {ALL: (561_664, "bypass the L1"), FULL: (None, "")}),
     # Four rows of a tile, eight lanes each at one address, in four passes where two would do.
     ("conv2d/v3", "c32_h64_k128", {LOADS: (None, "share words"), STORES: (0, "arbitration")}),
     # Stores of one byte, four lanes a word: a pass each, and the unit is 97% busy.

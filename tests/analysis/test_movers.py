@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tests.factories import make_instructions, make_launch, make_profile
 from tests.views.test_terminal_hunks import padded_step
 from workbench.analysis.attribution import CounterSplit, LineShare, Part
 from workbench.analysis.compare import compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
-from workbench.analysis.story import Story, explain, movers
+from workbench.analysis.story import Step, Story, excerpt, explain, movers
+from workbench.model import Profile, SourceFile
 
 
 def story(*splits: CounterSplit, time: TimeSplit | None = None) -> Story:
@@ -71,3 +73,15 @@ def test_samples_are_told_as_time_and_only_where_their_sign_is_certain() -> None
     assert set(found) == {"duration", "mio_throttle"}
     (mover,) = found["mio_throttle"]
     assert (mover.hunks, mover.delta, mover.unit, mover.line) == ((1,), -8e-5, "s", None)
+
+
+def test_the_line_that_moved_most_stands_in_the_middle_of_what_is_shown_of_its_hunk() -> None:
+    def side(word: str, line: int, count: int) -> Profile:
+        text = "\n".join(["__global__ void k() {", *(f"{word}({n});" for n in range(20)), "}"])
+        table = replace(make_instructions(inst_executed={0: count}), line=(line,) * 5)
+        launches = (make_launch(instructions=table),)
+        return make_profile(sources=(SourceFile(path="k.cu", text=text),), launches=launches)
+
+    sides = side("before", 21, 1000), side("after", 12, 9000)
+    (chapter,) = Step(*sides, ("a", "b")).story.chapters
+    assert excerpt(chapter, 10, sides) == ((17, 21), (10, 14))

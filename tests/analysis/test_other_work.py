@@ -91,8 +91,30 @@ def coded(one: Launch, text: tuple[str, ...] = TEXT) -> Launch:
 
 def test_one_code_launched_alike_with_other_instructions_had_another_input() -> None:
     words = said(coded(launch(1e-3, 1e6)), coded(launch(2.7e-3, 5.4e6)))
-    assert "another input, 0.500 × the time an instruction" in words and "5.40 ×" in words
+    assert "another input, 0.500 × the time per instruction" in words and "5.40 ×" in words
     assert "another input" not in said(coded(launch(1e-3, 1e6)), coded(launch(1e-3, 1.01e6)))
+
+
+def told(old: Launch, new: Launch) -> str:
+    return Step(report(coded(old)), report(coded(new)), ("a", "b")).story.sentence
+
+
+@pytest.mark.parametrize("counter", [DRAM, "lts__t_sectors.sum"])
+@pytest.mark.parametrize("factor", [1.25, 8.0])
+def test_one_code_launched_alike_that_moved_more_says_what(counter: str, factor: float) -> None:
+    """Only an argument, or the data, can have changed."""
+    few, many = {counter: 1e7}, {counter: 1e7 * factor}
+    text = told(launch(1e-3, 1e6, **few), launch(1e-3 * factor, 1e6, **many))  # type: ignore[arg-type]
+    assert text.startswith("Identical machine code: ") and f"b is {factor:.3g}" in text
+    assert " rose 10.0 M" in text and "source is unknown" not in text
+    assert "rose" not in told(launch(1e-3, 1e6, **few), launch(1e-3, 1e6, **many))  # type: ignore[arg-type]
+
+
+def test_one_code_in_other_blocks_is_the_launch_s() -> None:
+    old, new = launch(1e-3, 1e6), replace(launch(1.8e-3, 1.8e6), block=(32, 4, 1))
+    assert "Instructions executed rose 1.00 M → 1.80 M (+80.0%), linked to the launch." in told(
+        old, new
+    )
 
 
 def test_blocks_times_a_thousand_of_somebody_else(report: Callable[[str], Path]) -> None:
@@ -100,9 +122,6 @@ def test_blocks_times_a_thousand_of_somebody_else(report: Callable[[str], Path])
     sentence = Step(old, new, ("before", "after")).story.sentence
     assert sentence.startswith("Not the same work: another size: 7,813 blocks")
     assert "slower" not in sentence
-
-
-# --- limits ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +146,7 @@ def test_many_waves_that_end_at_once_have_no_tail() -> None:
         "237 waves of blocks that end almost at once: SMs are active 50% of the time"
     )
     busy = limit_of_launch(launch(1e-3, 4e9, 500000, **cycles), make_profile().device)
-    assert busy is not None and "of unequal work" in busy.words
+    assert busy is not None and "with unequal work" in busy.words
     few = {**cycles, "launch__waves_per_multiprocessor": 1.2}
     tail = limit_of_launch(launch(1e-3, 4e9, 500000, **few), make_profile().device)
     assert tail is not None and tail.words.startswith("an uneven tail")
@@ -143,9 +162,6 @@ def test_debug_builds_on_both_sides_are_said(both: bool) -> None:
     debug = make_profile(notices=(notice,))
     words = compare(debug, debug if both else make_profile()).warnings
     assert any("both sides were built for debugging (-G)" in text for text in words) == both
-
-
-# --- advice ----------------------------------------------------------------------------------
 
 
 WIDE = Way(

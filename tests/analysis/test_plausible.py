@@ -94,7 +94,7 @@ def test_what_no_run_can_have_moved_nothing_and_is_no_cause() -> None:
     step = Step(*hits(60.0, 113.0), ("v0", "v1"))
     delta = step.comparison["l2_hit_rate"]
     assert (delta.old, delta.new, delta.delta, delta.moved) == (60.0, 113.0, None, False)
-    assert delta.reason == "new: not plausible, 100% at most is possible"
+    assert delta.reason == "new: not plausible, but 100% at most is possible"
     assert "l2_hit_rate" not in [proof.counter.id for proof in step.story.cause.proofs]
     told = telling(step.comparison, step.story, step.scale, 60)
     assert told and "l2_hit_rate" not in [one.id for one in told]
@@ -118,8 +118,6 @@ def test_units_that_are_no_counters_explain_a_step_as_before() -> None:
     proofs = recorded.diff("sgemm/v9", "sgemm/v10").story.cause.proofs
     assert proofs and proofs[0].score > 0
 
-
-# --- reports that contradict themselves ----------------------------------------------------
 
 STATES = ("wait", "long_scoreboard", "selected")
 
@@ -173,7 +171,7 @@ def sampled(*counts: int) -> Launch:
                 ran(k, g, smsp__inst_executedX=n)
                 for k, g, n in (("a", 8, 4e5), ("b", 9, 5e5), ("c", 7, 6e5))
             ),
-            "each of a, b and c takes exactly the same time",
+            "all launches of a, b and c take exactly the same time",
         ),
         ((ran("a", 64, smsp__inst_executedX=5e6),), "all of its lines together differ"),
         ((ran("a", 64, smsp__inst_executedX=5e4),), "all of its lines together differ"),

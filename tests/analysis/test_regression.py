@@ -34,9 +34,6 @@ def run(seconds: float, width: float = 0.001) -> Estimate:
     return Estimate(value=seconds, low=seconds * (1 - width), high=seconds * (1 + width), n=50)
 
 
-# --- the verdict ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("low", "high", "allowed", "status"),
     [
@@ -59,9 +56,6 @@ def test_a_verdict_needs_the_whole_interval(
     assert {"fail": "slower than", "pass": "no slow-down", "inconclusive": "neither"}[
         status
     ] in words
-
-
-# --- in turns --------------------------------------------------------------------------------
 
 
 def pairs(
@@ -111,9 +105,6 @@ def test_pairs_that_give_no_interval() -> None:
         with pytest.raises(ValueError, match=r"interval|times before|not positive"):
             slowdown(old, new)
     assert slowdown([*few, 1e-4], [*few, 1e-4]).n == LEAST_PAIRS
-
-
-# --- a rolling baseline ----------------------------------------------------------------------
 
 
 def test_the_quantiles_of_student_are_right() -> None:

@@ -151,7 +151,7 @@ def test_another_format_of_numbers_is_said_by_name(
 ) -> None:
     found = doubts(side(launch(LOAD, *old, STORE)), side(launch(LOAD, *new, STORE)))
     assert [doubt.words for doubt in found if doubt.kind == "precision"] == [words]
-    assert precision_words(found) == f"Other precision: {words}."
+    assert precision_words(found) == f"Different precision: {words}."
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_other_kernels_that_do_and_store_less_are_other_work() -> None:
     fewer = launch(("FFMA R5, R4, R6, R5", 16 * THREADS), LOAD, (STORE[0], THREADS // 2))
     other = msgspec.structs.replace(fewer, kernel="search")
     sides = side(*old, study=""), side(other, study="")
-    text = "Other kernels: beams and fill → search; whether they do the same work is not in the"
-    assert Step(*sides, ("a", "b")).story.sentence.startswith(f"{text} report.")
+    text = "Different kernels: beams and fill → search; the report does not say if they do the same"
+    assert Step(*sides, ("a", "b")).story.sentence.startswith(f"{text} work.")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_without_machine_code_tensor_cores_tell_that_products_changed() -> None:
         for share in (0.0, 64.9)
     )
     assert precision_words(doubts(old, new)) == (
-        "Other precision: products moved to the tensor cores (0% → 64.9% of their peak)."
+        "Different precision: products moved to the tensor cores (0% → 64.9% of their peak)."
     )
     assert "products left" in precision_words(doubts(new, old))
 
@@ -234,7 +234,7 @@ def test_a_step_in_fewer_bits_is_told_with_its_cause_behind_the_precision() -> N
     new = side(launch(LOAD, ("HMMA.1688.F32.TF32 R4, R8, R10, R4", TENSOR), STORE))
     story = Step(old, new, ("v1", "v2")).story
     assert not story.cause.other_work
-    assert story.sentence.startswith("Other precision: float32 operations 4.19 M → 0")
+    assert story.sentence.startswith("Different precision: float32 operations 4.19 M → 0")
     assert story.strip[0].text == "other precision"
 
 
@@ -266,6 +266,12 @@ def test_a_side_that_writes_nothing() -> None:
     found = doubts(side(product(64)), side(launch(LOAD, ("EXIT", THREADS))), ("old", "new"))
     assert kinds(found) == [("output", True)]
     assert "new writes nothing to global memory (old: 131 kB)" in headline(found)
+    # Nor does what only adds up in shared memory, where every result was an atomic.
+    atomic = launch(LOAD, ("RED.E.ADD.F32 [R8.64], R5", THREADS))
+    found = doubts(
+        side(atomic), side(launch(LOAD, ("ATOMS.ADD R5, [R8]", THREADS))), ("old", "new")
+    )
+    assert "new writes nothing to global memory (old: global atomics 32.8 k)" in headline(found)
 
 
 def test_one_kernel_of_several_that_no_longer_stores_its_result() -> None:
@@ -351,7 +357,7 @@ def test_the_same_code_in_a_grid_that_is_cut_otherwise_is_the_same_work() -> Non
 def test_the_same_code_over_another_size() -> None:
     found = doubts(side(product(64)), side(product(64, 0.5)))
     assert kinds(found) == [("size", True)]
-    assert "same machine code ran on another size (131 kB → 65.5 kB stored)" in headline(found)
+    assert "same machine code ran on a different size (131 kB → 65.5 kB stored)" in headline(found)
     # In a shorter loop
     found = doubts(side(product(64)), side(product(32)))
     assert kinds(found) == [("input", True)]
@@ -365,8 +371,8 @@ def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
     sides = side(fused, plain, plain), side(plain, plain)
     told = headline(doubts(*sides, ("before", "after")))
     assert told == (
-        "Only the set of launches differs: before ran Kernel<B2bGemm<…>> beside kernels that are "
-        "the same on both sides."
+        "Only the set of launches differs: before ran Kernel<B2bGemm<…>> alongside kernels that "
+        "are the same on both sides."
     )
     cut = msgspec.structs.replace(fused, signature=plain.signature)
     assert "Only the set" not in headline(doubts(side(cut, plain), side(plain)))
@@ -450,8 +456,8 @@ def test_half_of_the_data_is_told_a_byte_before_any_praise(adds: tuple[int, int]
     assert kinds(found)[:1] == [("size", False)]
     text = Step(old, new, ("v4", "v5")).story.sentence
     assert text.startswith(
-        "Other amount of data: 8.39 MB → 4.19 MB loaded, 0.500 × as much. Under the profiler v5 "
-        "takes 0.376× the time of v4."
+        "Different amount of data: 8.39 MB → 4.19 MB loaded, 0.500 × as much. Under the profiler "
+        "v5 takes 0.376× the time of v4."
     )
 
 

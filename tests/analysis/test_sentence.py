@@ -336,7 +336,7 @@ def of_grid(time_s: float, blocks: int, waves: float, active: float, **counts: f
 
 
 LOCAL = "memory_l2_theoretical_sectors_local"
-SPILLED = "Local sectors rose 0 → {} (registers spilled, or arrays lie in local memory)."
+SPILLED = "Local sectors rose 0 → {} (registers were spilled, or arrays are in local memory)."
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_what_spilled_is_told_beside_a_grid_that_shrank(
     assert spilled in text and ("ocal sectors" in text) is bool(spilled)
     assert text.find(spilled) == 0 or text.index("The grid went") < text.index(spilled)
     back = story(new, old).sentence
-    assert ("Local sectors fell" in back) is bool(spilled) and "registers spilled" not in back
+    assert ("Local sectors fell" in back) is bool(spilled) and "registers were spilled" not in back
 
 
 @pytest.mark.parametrize("edit", [True, False])

@@ -200,8 +200,6 @@ def test_many_definitions_of_one_variable_stay_quick() -> None:
     assert found[3003] == {"acc"}
 
 
-# --- Python ------------------------------------------------------------------------
-
 TRITON = """\
 BLOCK = 64
 

@@ -30,9 +30,6 @@ def enclosed(n: int, rank: int) -> float:
     return 1.0 - 2.0 * tail / float(2**n)
 
 
-# --- ranks ----------------------------------------------------------------------------
-
-
 def test_ranks_agree_with_a_published_table() -> None:
     # H. A. David and H. N. Nagaraja, Order Statistics, section 7.1; also the usual tables
     # of the sign test at a two-sided level of at most 5%.
@@ -55,9 +52,6 @@ def test_thousands_of_samples_overflow_nothing() -> None:
     rank = interval_rank(2560)
     # Normal approximation: n/2 - 1.96·sqrt(n)/2.
     assert abs(rank - (1280 - 0.98 * math.sqrt(2560))) < 2
-
-
-# --- coverage --------------------------------------------------------------------------
 
 
 def skewed(rng: random.Random) -> float:
@@ -89,9 +83,6 @@ def test_the_interval_covers_the_median_as_often_as_it_says(
     assert hits / rounds == pytest.approx(enclosed(n, interval_rank(n)), abs=0.015)
 
 
-# --- properties -------------------------------------------------------------------------
-
-
 @given(times)
 def test_more_confidence_is_never_narrower(samples: list[float]) -> None:
     if len(samples) >= minimum_samples(0.99):
@@ -103,9 +94,6 @@ def test_too_few_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="5 samples give no 95% interval"):
         median_interval([1.0] * 5)
     assert relative_width(Estimate(value=0.0, low=0.0, high=1.0)) == math.inf
-
-
-# --- ratios -----------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0)), min_size=6, max_size=40))
@@ -133,9 +121,6 @@ def test_a_drift_that_both_share_leaves_the_ratio_sharp() -> None:
 def test_pairs_that_make_no_ratio_are_refused(a: list[float], b: list[float], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         paired_ratio(a, b)
-
-
-# --- drift ------------------------------------------------------------------------------
 
 
 def test_a_step_is_a_drift_and_noise_is_not() -> None:

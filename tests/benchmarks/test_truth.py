@@ -165,7 +165,7 @@ def test_hunks_that_cancel_and_stalls_that_take_turns_are_told_as_such() -> None
     story = step_of("conv2d_half/v2..v3").story
     place = story.cause.proofs[0].place
     assert (place.hunks, place.lost, place.gained) == ((9,), (5,), (2,))
-    assert "what hunk 5 lost of it, hunk 2 gained" in story.sentence
+    assert "hunk 2 gained the part that hunk 5 lost" in story.sentence
     assert re.search(r"less in short scoreboard stalls, .* more in MIO throttle", story.sentence)
 
 

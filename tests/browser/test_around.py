@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,10 @@ def test_a_search_finds_versions_counters_and_kernels_by_keys_alone(
     assert "Shared bank conflicts (counter)" in menu(page)
     page.locator(".menu input").fill("kernel of demo")
     assert menu(page)[0].startswith("scale")
+    page.locator(".menu input").fill("v0 v2 demo h200")
+    assert menu(page)[0].startswith("demo v0 → v2 · NVIDIA H200")
+    page.locator(".menu input").fill("v2_tile.cu:3")
+    assert menu(page) == ["kernels/demo/v2_tile.cu:3"] * 2
     page.locator(".menu input").fill("demo/v2")
     page.keyboard.press("Enter")
     page.wait_for_url("**/h200/n1024/v2.html")
@@ -74,6 +79,8 @@ def test_keys_go_from_section_to_section_and_say_themselves(devices: Path, open_
     page = open_page(devices / STEP)
     page.keyboard.press("j")
     page.wait_for_function("() => scrollY > 50")
+    page.keyboard.press("k")
+    page.wait_for_function("() => scrollY < 50")
     page.keyboard.press("?")
     assert "next and previous section" in page.locator(".menu").inner_text()
     page.keyboard.press("Escape")
@@ -138,3 +145,40 @@ def test_a_page_leads_to_the_same_one_in_the_other_language(chinese: Path, open_
     with using("zh"):
         view = glossary_view()
     assert view.examples["mio_throttle"] in card.inner_text()
+
+
+def test_code_leads_to_its_commit_and_line(tmp_path: Path, open_page: Open) -> None:
+    root = site_data.plain(tmp_path)
+    store = Store(root / "profiles")
+    (text,) = {store.load(one.path).sources[0].text for one in store.find(study="demo")}
+    (root / "kernels").mkdir(exist_ok=True)
+    (root / "kernels/v0.cu").write_text(text or "")
+    for words in ("init -q", "add -A", "commit -qm one", "update-ref refs/remotes/origin/it HEAD"):
+        who = ("-c", "user.name=x", "-c", "user.email=x@y.invalid")
+        subprocess.run(["git", *who, *words.split()], cwd=root, check=True)
+    page = root / "reports/studies/demo/h200/n1024/v2.html"
+    links = "[data-contents] p a[href^=https]"
+    build_report(root / "reports", project=find_project(root))
+    assert open_page(page).locator(links).count() == 0
+    remote = ("remote", "add", "origin", "git@gitee.com:me/it.git")
+    subprocess.run(["git", *remote], cwd=root, check=True)
+    build_report(root / "reports", project=find_project(root))
+    shown = open_page(page)
+    shown.locator("[data-contents] tr[id] .c").nth(1).click()
+    line, commit = (one.get_attribute("href") for one in shown.locator(links).all())
+    hash_ = commit.rpartition("/")[2]
+    assert commit == f"https://gitee.com/me/it/commit/{hash_}"
+    assert line == f"https://gitee.com/me/it/blob/{hash_}/kernels/v0.cu#L2"
+
+
+def test_keys_show_what_a_counter_means(devices: Path, open_page: Open) -> None:
+    page = open_page(devices / STEP.replace("v0..", ""))
+    page.keyboard.press("Tab")  # from here on the keyboard leads the focus
+    name = page.locator("a[title][href*='glossary.html#']:visible").first
+    name.focus()
+    tip = page.locator("#meaning")
+    assert tip.is_visible()
+    assert name.get_attribute("aria-describedby") == tip.get_attribute("id")
+    assert tip.get_attribute("role") == "tooltip"
+    page.keyboard.press("Escape")
+    assert tip.count() == 0

@@ -122,9 +122,6 @@ def test_the_exit_code_is_six(project: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-# --- report files -----------------------------------------------------------------
-
-
 def test_two_kernels_of_one_report(report: Callable[[str], Path]) -> None:
     path = report("ladder_full")
     document = json.loads(run(f"{path}::sgemm_v2", f"{path}::sgemm_v3", "--format", "json"))
@@ -214,9 +211,6 @@ def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
     with pytest.raises(InconclusiveError) as error:
         CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert "devices" in error.value.message
-
-
-# --- cost ----------------------------------------------------------------------------
 
 
 def test_diff_imports_nothing_heavy(project: Path) -> None:

@@ -162,7 +162,7 @@ def test_an_emulated_ladder_shows_what_was_counted(project: Path) -> None:
     rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("v")}
     assert not rows["v2"].rstrip().endswith("emulator")  # the heading says so
     assert "1,300" in rows["v2"] and "2,048" in rows["v3"] and rows["v0"].count("—") == 4
-    assert "counted by the emulator, which does not time" in text
+    assert "counted by the emulator, which measures no times" in text
     (_, v2, *_) = json.loads(run("--format", "json"))["studies"][0]["versions"]
     assert v2["profiles"][0]["counts"]["instructions"] == 1300
 
@@ -215,9 +215,6 @@ def test_where_no_study_can_be_read_the_error_alone_is_said(project: Path) -> No
     assert result.output == ""
 
 
-# --- the second time --------------------------------------------------------------------------
-
-
 def test_a_second_list_decodes_no_profile_and_says_the_same(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,9 +242,6 @@ def test_a_damaged_profile_is_named_every_time(project: Path) -> None:
     for _ in range(2):
         result = CliRunner().invoke(app, ["list"])
         assert isinstance(result.exception, DataError) and str(path) in result.exception.message
-
-
-# --- pages ------------------------------------------------------------------------------------
 
 
 def test_a_long_table_is_shown_page_by_page(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_without_a_gpu_the_emulator_says_so_first(cli: Cli, engine: str) -> None
 def test_without_a_gpu_and_a_compiler_nothing_runs(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workbench.engines.choice._can_compile", lambda: False)
+    monkeypatch.setattr("workbench.compile.compilers.available", list)
     code, out, err = cli("profile", "v0")
     assert code == 3 and out == "" and "no NVIDIA GPU can be used here" in err
 

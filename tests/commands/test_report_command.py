@@ -40,9 +40,6 @@ def refused(*arguments: str) -> WorkbenchError:
     return error.value
 
 
-# --- the site --------------------------------------------------------------------------
-
-
 def test_the_last_line_is_the_index(project: Path) -> None:
     lines = run().output.splitlines()
     assert lines[-1] == str(project / "reports" / "index.html")
@@ -80,9 +77,6 @@ def test_options_of_a_single_file_mean_nothing_to_a_site(project: Path) -> None:
     for option in ("--problem", "--device", "--study"):
         assert "choose the page of --single-file" in refused(option, "x").message
     assert "--single-file" in refused("--engine", "ncu").message
-
-
-# --- one page --------------------------------------------------------------------------
 
 
 def test_a_version_as_one_file(project: Path) -> None:
@@ -236,9 +230,6 @@ def test_a_page_elsewhere_is_no_page_of_ours(project: Path) -> None:
     assert "not a page of a report" in refused("--single-file", "thesis.html").message
 
 
-# --- a run that changes nothing ---------------------------------------------------------
-
-
 def test_a_study_of_which_nothing_is_said_is_not_read_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,9 +289,6 @@ def test_a_run_that_changes_nothing_loads_nothing_that_renders(project: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("0 pages written") and done.stdout.splitlines()[-1] == "[]"
-
-
-# --- what stands where a file should, and what is left alone -----------------------------
 
 
 def test_a_damaged_profile_ends_a_report_with_its_name(project: Path) -> None:

@@ -249,6 +249,6 @@ def test_without_machine_code_sass_says_so(grid: Grid) -> None:
     for sides, bare in ((f"{a} {b}", 1), (f"{b} {a}", 1), (f"{a} {a}", 2)):
         document = json.loads(grid.run(Line(f"diff {sides} --sass --format json", True)))
         (note,) = (each for each in document["warnings"] if each.startswith("--sass"))
-        assert note.startswith("--sass: no machine code was collected of ")
+        assert note.startswith("--sass: no machine code was recorded for ")
         assert note.count("basic-nosource-none") == bare
     assert "no machine code" not in grid.run(Line(f"diff {b} {b} --sass", True))

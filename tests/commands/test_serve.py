@@ -177,9 +177,6 @@ def test_a_study_may_be_recorded_later_or_be_recorded_alone(
         CoreSession().site((*names, "ltaer")).check()
 
 
-# --- what is built again and again --------------------------------------------------------
-
-
 def test_the_plan_watches_what_the_report_is_made_from(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,9 +261,6 @@ def test_watching_costs_next_to_nothing(serving: Serving) -> None:
     before = ticks()
     time.sleep(3)
     assert (ticks() - before) / 100 < 0.3
-
-
-# --- in a browser ----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -110,16 +110,13 @@ def test_a_recorded_version_fits_on_60_lines(name: str, monkeypatch: pytest.Monk
 
 def test_all_shows_every_counter(project: Path) -> None:
     assert "All counters" in run("v2", "--all") and "All counters" not in run("v2")
-    assert "Counted of PTX" not in run("v2", "--all")
+    assert "Counted in PTX" not in run("v2", "--all")
     emulate_demo(project)
     text = run("v2", "--all")
-    tail = text[text.index("Counted of PTX") :]
+    tail = text[text.index("Counted in PTX") :]
     assert "ptx__inst_executed" in tail and "1,000 inst" in tail and "shared memory" in tail
     assert "ptx__machine_inst_estimate" not in tail  # it stands among the counters
     assert "never emulated" in run("v2")
-
-
-# --- report files -----------------------------------------------------------------
 
 
 def test_a_report_needs_no_project(

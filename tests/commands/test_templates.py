@@ -65,7 +65,7 @@ def test_its_profile_has_the_names_that_a_report_has(cli: Cli, project: Project)
 def test_each_hint_leads_on_until_it_runs(cli: Cli, project: Project) -> None:
     for kernel, more, said in (
         ("scale", "", "add `template __global__ void scale<float>(...);` with the types"),
-        ("scale<float>", FIRST + SECOND, 'Compiled are "scale<float, 2>", "scale<float, 3>"'),
+        ("scale<float>", FIRST + SECOND, 'Compiled: "scale<float, 2>", "scale<float, 3>"'),
         ("scale<float, N>", FIRST, 'kernel = "scale" selects it'),
         ("scale", FIRST + SECOND, 'kernel = "scale<float, 2>" or "scale<float, 3>".'),
     ):

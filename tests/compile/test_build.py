@@ -112,9 +112,6 @@ def compiler(request: pytest.FixtureRequest) -> Compiler:
     return name
 
 
-# --- what a build gives ---------------------------------------------------------
-
-
 def test_a_build_gives_cubin_ptx_resources_and_sources(maker: Maker, compiler: Compiler) -> None:
     result = maker.build(compiler)
     assert result.cubin.read_bytes()[:4] == b"\x7fELF"
@@ -261,9 +258,6 @@ def test_warnings_are_kept_without_the_resource_report(maker: Maker, compiler: C
     assert "registers" not in log
 
 
-# --- errors ---------------------------------------------------------------------------
-
-
 def test_a_compile_error_is_shown_at_the_files_own_line(maker: Maker, compiler: Compiler) -> None:
     kernel = KERNEL.replace("tile[255", "tyle[255")
     line = next(i for i, row in enumerate((HEAD + kernel).split("\n"), 1) if "tyle" in row)
@@ -379,9 +373,6 @@ def test_nvrtc_is_taken_where_nvcc_is_not(maker: Maker, no_nvcc: None) -> None:
     assert maker.build("auto").build.compiler.startswith("nvrtc ")
 
 
-# --- finding nvcc -----------------------------------------------------------------------
-
-
 def fake_nvcc(folder: Path, script: str = 'echo "release 13.0, V13.0.88"') -> Path:
     path = folder / "bin" / "nvcc"
     path.parent.mkdir(parents=True)
@@ -424,9 +415,6 @@ def test_nvcc_without_a_host_compiler(
     with pytest.raises(MissingError, match="nvcc needs a host C") as caught:
         maker.build("nvcc")
     assert "g++" in caught.value.hint and "--" not in caught.value.hint
-
-
-# --- the cache --------------------------------------------------------------------------
 
 
 def test_the_second_build_is_found_in_the_cache(
@@ -552,8 +540,6 @@ def test_the_documented_version_compiles(maker: Maker, compiler: Compiler, repo:
     assert [each.name for each in made.resources] == ["scale"]
     assert made.log == ""
 
-
-# --- the parts ---------------------------------------------------------------------------
 
 NVCC_LOG = """\
 ptxas info    : 0 bytes gmem, 24 bytes cmem[4]

@@ -147,7 +147,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 def test_what_is_no_file_is_told_at_once(tmp_path: Path, what: str) -> None:
     path = tmp_path / "x"
     KINDS[what](path)
-    with pytest.raises(DataError, match=f"x is {what}, and not a file"):
+    with pytest.raises(DataError, match=f"x is {what}, not a file"):
         read_regular(path, SMALL)
 
 

@@ -262,7 +262,7 @@ def test_a_wrong_element_is_traced_to_its_writer(broken: tuple[Project, Study]) 
         "3 of 1,000 elements of y are off by more than the tolerance; the first is y[256]: "
     )
     assert "by thread (0, 0, 0) of block (1, 0, 0)" in words
-    assert "takes part in 3 of 3 such elements and in 1 of 997 right ones" in words
+    assert "contributed to 3 of 3 such elements and to 1 of 997 correct ones" in words
 
 
 def test_the_store_that_ends_at_the_gap_is_named_first(broken: tuple[Project, Study]) -> None:

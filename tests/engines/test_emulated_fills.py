@@ -181,4 +181,4 @@ extern "C" __global__ void k(float* x, float* y, int n) {{
     line = text[: text.index("__device__")].count("\n") + 1
     name = kept.split()[1].partition("[")[0]
     if kind != "input":
-        assert f"It found `{name}` (kernels/s/v0.cu:{line}) as the first left it." in str(error)
+        assert f"It found `{name}` (kernels/s/v0.cu:{line}) as the first run left it." in str(error)

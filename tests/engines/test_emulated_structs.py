@@ -106,13 +106,13 @@ def test_with_other_values_the_result_is_another(maker: Maker, right: str, wrong
         (
             ', "double(3.0000000000009095)", 0.25]',
             "]",
-            "argument 2 of kernel scale has 24 bytes, and the kernel takes 40",
+            "argument 2 of kernel scale has 24 bytes, but the kernel takes 40",
         ),
         ('"ROWS",\n]', "]", "kernel scale takes 4 arguments, not 3"),
         (
             '"ROWS",\n]',
             '"long(ROWS)",\n]',
-            "argument 4 of kernel scale has 8 bytes, and the kernel takes 4",
+            "argument 4 of kernel scale has 8 bytes, but the kernel takes 4",
         ),
     ],
 )

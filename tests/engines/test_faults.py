@@ -143,7 +143,7 @@ def test_a_programs_own_words_are_not_taken_for_ncus() -> None:
     ("ncu", "capability", "driver", "words"),
     [
         ("2025.3.1.0", "9.0", "580.159.04", "fit"),
-        ("2024.3.2", "12.0", "580.65", "the first that knows it is 2025.1, of CUDA 12.8"),
+        ("2024.3.2", "12.0", "580.65", "the first that supports it is 2025.1, of CUDA 12.8"),
         ("2025.3.1", "8.0", "535.104", "whose driver is 580 or newer"),
         ("2026.2.0", "10.0", "590.1", "fit"),
     ],

@@ -32,7 +32,7 @@ SAID = {
         "v1": r"warp 4 .* writes rows.*, which .*:3\d may still be reading",
         "v2": r"missing proxy fence: warp 0 .* copies from rows.*, which ordinary stores .*:3\d",
         "v3": r"warp 0 .* writes rows.*, which was written by warp 4 at .* without a barrier",
-        "v4": r"block ended under its own copy: warp \d .* has not waited for this bulk copy",
+        "v4": r"block ended during its own copy: warp \d .* has not waited for this bulk copy",
     },
     # Blocks that stay and copy windows of images.
     "windows": {

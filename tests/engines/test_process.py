@@ -232,29 +232,12 @@ def test_a_guard_does_not_end_another_guard_before_its_work_is_done(tmp_path: Pa
     until(lambda: not runs(program))
 
 
-def test_a_kill_of_us_ends_what_was_forked(tmp_path: Path) -> None:
-    code = (
-        "import multiprocessing, os, time\n"
-        "import workbench.processes.following\n"
-        "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(99,))\n"
-        "child.start()\n"
-        "print(child.pid, flush=True)\n"
-        "time.sleep(99)\n"
-    )
-    ours = subprocess.Popen(python(code), stdout=subprocess.PIPE, text=True)
-    assert ours.stdout is not None
-    child = int(ours.stdout.readline())
-    assert runs(child)
-    ours.kill()
-    ours.communicate()
-    until(lambda: not runs(child))
-
-
-def test_a_system_without_that_signal_has_a_thread_that_looks() -> None:
+@pytest.mark.parametrize("lacking", ["", "following._LIBC, following._LOOK_EVERY_S = None, 0.02\n"])
+def test_a_kill_of_us_ends_what_was_forked(lacking: str) -> None:
     code = (
         "import multiprocessing, os, time\n"
         "from workbench.processes import following\n"
-        "following._LIBC, following._LOOK_EVERY_S = None, 0.02\n"
+        f"{lacking}"  # a system without that signal has a thread that looks
         "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(99,))\n"
         "child.start()\n"
         "print(child.pid, flush=True)\n"

@@ -301,7 +301,7 @@ def test_ctrl_c_ends_the_workers_of_all_gpus(
     finally:
         both.join()
         signal.signal(signal.SIGINT, before)
-    assert code == 130 and "of 3 combinations are measured and kept; go on with" in err
+    assert code == 130 and "of 3 combinations are measured and kept; continue with" in err
     left = [
         path
         for path in Path("/proc").glob("[0-9]*/cmdline")

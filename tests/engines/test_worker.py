@@ -74,7 +74,7 @@ def test_a_result_that_is_kept_is_wrong_on_other_inputs(
             time_one(experiment, subject, options)
         errors.append(caught.value.message)
     assert "gives a wrong result on n1000" in errors[0]
-    assert task == "race" or "a second run of the loaded code, on inputs of seed" in errors[0]
+    assert task == "race" or "a second run of the loaded code, on inputs with seed" in errors[0]
 
 
 def test_a_crash_says_where_and_leaves_the_others_their_turn(

@@ -325,7 +325,7 @@ MISTAKES: dict[str, list[Mistake]] = {
     ],
     "sgemm": [
         Mistake("v5", "m33_n65_k17", "a_wide = K % 2 == 0", "a_wide = true", "misaligned"),
-        Mistake("v5", "m33_n65_k17", "+ i / 2 * 32 + i % 2;", "+ i;", "stores another value to C"),
+        Mistake("v5", "m33_n65_k17", "+ i / 2 * 32 + i % 2;", "+ i;", "stores a different value to C"),
         # Without the barrier a warp reads what another's copies have not brought yet.
         Mistake("v6", "m33_n65_k17", "        __syncthreads();\n", "", "race"),
         Mistake("v6", "m33_n65_k17", "block_row + a_row + i < M && t + a_k < K", "t + a_k < K", "out of bounds"),

@@ -52,9 +52,6 @@ def codes(profile: Profile) -> set[str]:
     return {notice.code for notice in profile.notices}
 
 
-# --- a report of our own ------------------------------------------------------------
-
-
 def test_our_own_report() -> None:
     profile = read_report(OURS)
     (launch,) = profile.launches
@@ -106,9 +103,6 @@ def test_a_failed_launch_is_read_and_named() -> None:
     assert "nan-launch" in codes(profile)
     assert list(launch.absent.values()).count("NaN") > 200
     assert "gpu__time_duration.sum" not in launch.metrics
-
-
-# --- reports of others ------------------------------------------------------------------
 
 
 def test_the_ladder_line_by_line(report: Callable[[str], Path]) -> None:
@@ -187,9 +181,6 @@ def test_kernel_counters_only(report: Callable[[str], Path]) -> None:
 def test_a_report_that_loads_quietly_and_holds_nothing(report: Callable[[str], Path]) -> None:
     with pytest.raises(DataError, match="not an Nsight Compute report"):
         read_report(report("headless-corrupt"))
-
-
-# --- damage -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -334,9 +325,6 @@ def test_a_report_that_lost_results(plain: Path, monkeypatch: pytest.MonkeyPatch
     assert "lost-results" in codes(read_report(plain))
 
 
-# --- the cache -----------------------------------------------------------------------------
-
-
 def test_the_second_reading_runs_no_child(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = read_report(plain)
     in_the_child(monkeypatch, "raise SystemExit(1)")
@@ -362,9 +350,6 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert read_report(plain).launches
     assert (tmp_path / "home" / ".cache" / "workbench" / "reports").is_dir()
-
-
-# --- names ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ WRONG: dict[str, tuple[list[ptxemu.Given], str]] = {
     "too many": ([N, 2.0, X, Y, 1], "takes 4 arguments, not 5"),
     "a wide number": ([np.int64(N), 2.0, X, Y], "argument 1 has 8 bytes, but the kernel expects 4"),
     "a large number": ([1 << 40, 2.0, X, Y], "argument 1 is 1099511627776, which 4 bytes do not"),
-    "no integer": ([2.5, 2.0, X, Y], "argument 1 is 2.5, and the kernel expects an integer"),
+    "no integer": ([2.5, 2.0, X, Y], "argument 1 is 2.5, but the kernel expects an integer"),
     "a name of nothing": ([N, 2.0, "x", Y], "there is no array 'x'"),
 }
 
@@ -195,7 +195,7 @@ def test_what_is_no_argument_is_told(module: ptxemu.Module) -> None:
     kernel = module.kernel("saxpy")
     with pytest.raises(ptxemu.LaunchError, match="argument 3 is a list"):
         kernel.run(8, 128, [N, 2.0, [1.0, 2.0], Y])  # type: ignore[list-item]
-    with pytest.raises(ptxemu.LaunchError, match="an array in `args` beside `memory`"):
+    with pytest.raises(ptxemu.LaunchError, match="an array in `args` together with `memory`"):
         kernel.run(8, 128, [N, 2.0, "x", Y], memory=module.memory({"x": X}))
     with pytest.raises(ptxemu.LaunchError, match="has 4 axes"):
         kernel.run((1, 1, 1, 1), 128, [N, 2.0, X, Y])

@@ -65,7 +65,7 @@ CONFLICTS = {
     "shared": (
         "__shared__ float s[64];\nif (threadIdx.x < 32) s[threadIdx.x / 2] = threadIdx.x;\n"
         "__syncthreads();\nif (blockIdx.x == 0) y[threadIdx.x] = s[threadIdx.x % 16];",
-        r"k\.cu:3: shared-memory race: .* stores another value to s \+ 0 bytes than thread",
+        r"k\.cu:3: shared-memory race: .* stores a different value to s \+ 0 bytes than thread",
     ),
 }
 RIGHT = {

@@ -282,7 +282,7 @@ def test_texels_that_nothing_has_written_are_told(cuda: Compile) -> None:
 
 
 def test_a_texture_beyond_its_array_is_refused(cuda: Compile) -> None:
-    with pytest.raises(ptxemu.LaunchError, match="reaches over 400 bytes, more than t has"):
+    with pytest.raises(ptxemu.LaunchError, match="covers 400 bytes, more than t has"):
         run(cuda, FETCH, {"t": np.zeros(24, "f4"), "y": np.zeros(24, "f4")},
             Texture("float32", (100,), layout="linear"))  # fmt: skip
 

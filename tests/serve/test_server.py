@@ -73,9 +73,6 @@ class Answer:
             self.body = response.read()
 
 
-# --- files ---------------------------------------------------------------------------
-
-
 def test_a_page_an_asset_and_a_folder(server: Server) -> None:
     page = Answer(server, "/index.html")
     assert page.status == 200 and b"<h1>Studies</h1>" in page.body
@@ -120,9 +117,6 @@ def test_a_page_may_load_nothing_from_elsewhere_nor_be_framed(server: Server) ->
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert "Python" not in headers["Server"]
-
-
-# --- what is refused -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,9 +209,6 @@ def test_a_silent_connection_ends(server: Server, monkeypatch: pytest.MonkeyPatc
         assert one.recv(1) == b""
 
 
-# --- news ----------------------------------------------------------------------------
-
-
 def test_a_file_is_not_sent_again_unless_it_was_written(root: Path, server: Server) -> None:
     path = "/assets/workbench.css"
     first = Answer(server, path)
@@ -297,9 +288,6 @@ def test_nothing_in_an_address_ends_the_script(address: str, state: str) -> None
 
 def test_a_page_without_an_end_gets_the_script_all_the_same() -> None:
     assert with_script(b"<p>cut", "/e", "s").startswith(b"<p>cut<script>")
-
-
-# --- ports and addresses ---------------------------------------------------------------
 
 
 def test_a_taken_port_is_a_clear_word(root: Path, server: Server) -> None:

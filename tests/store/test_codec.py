@@ -431,7 +431,7 @@ def test_the_schema_is_written_even_though_it_is_a_default(path: Path) -> None:
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="cannot read"):
         decode(tmp_path / "none.json.zst", Profile)
-    with pytest.raises(DataError, match="is a folder, and not a file"):
+    with pytest.raises(DataError, match="is a folder, not a file"):
         decode(tmp_path, Profile)
 
 

@@ -197,7 +197,7 @@ def test_a_pipe_where_a_source_should_be_is_named(maker: Maker, name: str) -> No
     path = maker.folder / name
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    maker.fails(f"kernels/s/{name} is a pipe, and not a file")
+    maker.fails(f"kernels/s/{name} is a pipe, not a file")
 
 
 def test_a_folder_where_a_version_should_be_and_an_editors_link(maker: Maker) -> None:
@@ -205,7 +205,7 @@ def test_a_folder_where_a_version_should_be_and_an_editors_link(maker: Maker) ->
     (maker.folder / ".#v0.cu").symlink_to("somebody@somewhere.1234")
     assert list(maker.load().versions) == ["v0"]
     (maker.folder / "v1.cu").mkdir()
-    maker.fails("kernels/s/v1.cu is a folder, and not a file")
+    maker.fails("kernels/s/v1.cu is a folder, not a file")
 
 
 @pytest.mark.parametrize("text", ["// ---\n// kernel = 3\n// ---\n", b"\xff" * 1000])

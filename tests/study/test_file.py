@@ -64,7 +64,7 @@ RAISES = "type('L', (), {'__repr__': lambda self: 1 / 0})()"
         ("bytes", RAISES, "`bytes` cannot be used: ZeroDivisionError"),
         ("derive", RAISES, "`derive` cannot be used: ZeroDivisionError"),
         ("outputs", RAISES, "`outputs` cannot be used: ZeroDivisionError"),
-        ("inputs", "{'x': None}", "inputs(): `x` holds Python objects, and no numbers"),
+        ("inputs", "{'x': None}", "inputs(): `x` holds Python objects, not numbers"),
         ("inputs", "{'x': [[1], [2, 3]]}", "`inputs` cannot be used: ValueError: setting an arr"),
         ("reference", "{'y': ((7,), '(9,9)i4')}", "`reference` cannot be used: ValueError"),
     ],

@@ -82,10 +82,10 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
         ('"border"]', '"mirored"]', 5, "unknown address mirored"),
         ('["wrap", "border"]', '["wrap", "wrap", "wrap"]', 5, "it has 3 modes"),
         ('filter = "linear"', 'filter = "cubic"', 6, "unknown filter cubic"),
-        ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not weighed"),
+        ('dtype = "float32"', 'dtype = "int32"', 6, "integers are not interpolated"),
         ("channels = 4", "channels = 3", 12, "unknown channels 3"),
         ('pitch = "4 * TILE"', "pitch = 72", 14, "72 bytes apart, not a multiple of 32"),
-        ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes lie 32 bytes apart"),
+        ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes are 32 bytes apart"),
         ('layout = "linear"', 'layout = "array"', 10, "`tmp` is not an input"),
         ('layout = "linear"', 'layout = "rows"', 15, "unknown layout rows"),
         ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 is not read as a number"),
@@ -141,10 +141,10 @@ def test_textures_are_part_of_what_was_measured(maker: Maker) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ('"x", "y"', "argument 1 of kernel scale is no texture, and the kernel takes cuda"),
+        ('"x", "y"', "argument 1 of kernel scale is no texture, but the kernel takes cuda"),
         (
             '"image", "image"',
-            r"argument 2 of kernel scale is a texture, and the kernel takes float\*",
+            r"argument 2 of kernel scale is a texture, but the kernel takes float\*",
         ),
     ],
 )

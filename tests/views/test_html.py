@@ -104,9 +104,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-# --- what is there ---------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_every_link_leads_somewhere(site: Path) -> None:
     checked = 0
@@ -192,9 +189,6 @@ def test_figures_are_valid_for_plotly(site: Path) -> None:
     assert seen >= 5
 
 
-# --- hostile and poor input --------------------------------------------------------
-
-
 def test_strings_of_a_profile_never_become_markup(tmp_path: Path) -> None:
     root = site_data.hostile(tmp_path)
     build(root)
@@ -265,6 +259,7 @@ def test_a_long_file_shows_the_lines_around_its_counters(tmp_path: Path) -> None
     page = Page(ladder(tmp_path) / "v2.html")
     assert "L1475" in page.ids and "L1527" in page.ids
     assert "L1474" not in page.ids
+    assert 'data-left="0 1 1474"' in (ladder(tmp_path) / "v2.html").read_text()
     assert "lines 1–1474: no counters there" in page.text
     assert "lines 1528–3000: no counters there" in page.text
 
@@ -382,9 +377,6 @@ def test_a_broken_study_does_not_hide_what_was_measured(tmp_path: Path) -> None:
     (root / "kernels/demo/study.py").write_text("title = ", encoding="utf-8")
     build(root)
     assert "The study could not be read" in Page(ladder(root) / "index.html").text
-
-
-# --- when pages are written ----------------------------------------------------------
 
 
 def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
@@ -605,8 +597,8 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("put", "said"),
     [
-        (os.mkfifo, "is a pipe, and not a file"),
-        (os.mkdir, "is a folder, and not a file"),
+        (os.mkfifo, "is a pipe, not a file"),
+        (os.mkdir, "is a folder, not a file"),
         (lambda path: path.symlink_to("nothing"), "a link that leads to no file"),
     ],
 )
@@ -623,7 +615,7 @@ def test_what_is_no_profile_holds_nothing_up(
 
 def test_a_study_without_profiles_names_the_nearest(tmp_path: Path) -> None:
     root = site_data.plain(tmp_path)
-    with pytest.raises(UsageError, match="nothing is recorded of study `dmeo`") as error:
+    with pytest.raises(UsageError, match="nothing is recorded for study `dmeo`") as error:
         build(root, studies=("dmeo",))
     assert "demo" in error.value.hint
 
@@ -632,9 +624,6 @@ def test_an_empty_project_gets_an_index_that_says_what_to_do(tmp_path: Path) -> 
     site_data.study(tmp_path)
     assert build(tmp_path).pages.written == 2
     assert "Nothing is recorded yet" in Page(tmp_path / "reports/index.html").text
-
-
-# --- the command ----------------------------------------------------------------------
 
 
 def test_command_says_where_the_site_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -713,9 +702,6 @@ def test_a_full_disk_is_an_error_and_the_old_page_stays(
     with pytest.raises(MissingError, match="no space left"):
         build(root, how=Writing(force=True))
     assert (ladder(root) / "v2.html").read_bytes() == before
-
-
-# --- small parts -------------------------------------------------------------------------
 
 
 def test_templates_hold_no_arithmetic(repo: Path) -> None:

@@ -66,7 +66,7 @@ def test_each_devices_page_leads_to_the_others(project: Path) -> None:
 def test_another_state_of_the_source_is_told(project: Path) -> None:
     record(project, "v2", 1.0, source="0" * 64)
     built(project)
-    assert "of another source" in page(project, "h200", "v2.html")
+    assert "from a different source" in page(project, "h200", "v2.html")
     assert "equally fast" in page(project, "h200", "v2.html")
 
 

@@ -110,9 +110,6 @@ def test_marking_neither_loses_nor_interprets_text(text: str) -> None:
         assert characters(marked(line)) == [(c, False, False) for c in text]
 
 
-# --- the page ---------------------------------------------------------------------------
-
-
 def test_a_line_has_one_address_on_the_page() -> None:
     found = view()
     chunks = [c for card in found.hunks.every for c in card.code]

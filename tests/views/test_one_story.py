@@ -176,7 +176,7 @@ def in_markdown(text: str) -> Told:
     for line in text.splitlines():
         if found := re.match(r"\*\*Hunk (\d+)\*\*", line):
             hunk = int(found[1])
-        elif line == "Linked to no one hunk:":
+        elif line == "Not linked to a single hunk:":
             hunk = None
         elif found := re.match(
             r"- (?:on its own (lines)|linked by (`.*?)|shared by (hunks .*?), linked .*?"

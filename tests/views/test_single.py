@@ -73,9 +73,6 @@ def small(tmp_path: Path, body: str, head: str = "") -> str:
     return pack(page, site)
 
 
-# --- what is in it -----------------------------------------------------------------------
-
-
 def test_nothing_refers_to_another_file(version: str) -> None:
     seen = Seen(version)
     for tag, values in seen.tags:
@@ -173,9 +170,6 @@ def test_pictures_are_put_inside(tmp_path: Path) -> None:
     assert image == {"src": f"data:image/png;base64,{data}", "alt": "a"}
 
 
-# --- what could break out ------------------------------------------------------------------
-
-
 @given(
     st.lists(
         st.sampled_from(["</script>", "</SCRIPT ", "<!--", "<script", "-->", "alert(1)", "<", "é"])
@@ -212,9 +206,6 @@ def test_a_hostile_page_stays_text(tmp_path: Path) -> None:
         assert seen.all("img") == []
         assert not any(name.startswith("on") for _, values in seen.tags for name in values)
         assert all("pwned" not in code for name, code in seen.code.items() if "script" in name)
-
-
-# --- what is refused ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -255,9 +246,6 @@ def test_our_pages_are_known_by_their_head(site: Path, version: str, tmp_path: P
     (tmp_path / "thesis.html").write_text("<h1>Thesis</h1>")
     assert not is_page_of_ours(tmp_path / "thesis.html")
     assert not is_page_of_ours(tmp_path)
-
-
-# --- in a browser --------------------------------------------------------------------------
 
 
 @pytest.mark.browser

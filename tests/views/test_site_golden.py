@@ -88,9 +88,6 @@ def test_site(name: str, tmp_path: Path) -> None:
     goldens.no_others(f"site/{name}", names)
 
 
-# --- what an outline holds ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "page", ["<b><i></b></i>", "<b>", "</b>", "<!-- x -->", "<tr><td><b><td>", "<ul><li><b></ul>"]
 )

@@ -59,8 +59,6 @@ WIDTHS = (80, 120)
 HUNKS = "What changed"
 
 
-# --- list --------------------------------------------------------------------------
-
 DEVICE = "NVIDIA H200"
 RUNGS = (
     ("v0", "Naive", None),
@@ -111,9 +109,6 @@ def test_list(width: int, tmp_path: Path) -> None:
 
 def test_list_without_studies_says_how_to_start() -> None:
     assert "workbench new" in render(list_view([], "", 80))
-
-
-# --- show ----------------------------------------------------------------------------
 
 
 def shown(profile: Profile, width: int, **options: object) -> RenderableType:
@@ -195,9 +190,6 @@ def test_lines_of_a_report_without_source_or_samples() -> None:
     )
     text = render(shown(make_profile(launches=(launch,)), 80))
     assert "by instructions executed" in text
-
-
-# --- diff ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -359,9 +351,6 @@ def test_diff_of_a_profile_with_itself_is_short() -> None:
     assert "equally fast" in text and len(text.splitlines()) < 12
 
 
-# --- pieces, and text from outside ------------------------------------------------------
-
-
 def test_columns_counted_without_drawing_are_those_of_what_is_drawn() -> None:
     table = grid("r", "l", "f")
     table.add_row("77.6%", Text("核 kernel"), Group(Text("sum += As[k][ty];"), Text("3.4 M")))
@@ -430,9 +419,6 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith("demo") and done.stderr == ""
 
 
-# --- a real capture, at both widths -------------------------------------------------
-
-
 def captured(path: Path, kernel: str) -> Profile:
     """One kernel of the reference ladder, as if its source lay in a project."""
     from workbench.ncurep.read import read_report, select_kernels
@@ -455,9 +441,6 @@ def test_diff_of_a_real_capture(report: Callable[[str], Path], width: int) -> No
     pair = (captured(path, "sgemm_v2"), captured(path, "sgemm_v3"))
     text = goldens.same_view("diff_real", diff_view(compare(*pair), width=width), width)
     assert "1.39× faster" in text and "434 µs → 312 µs" in text
-
-
-# --- real reports -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

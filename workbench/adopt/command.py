@@ -32,7 +32,7 @@ def command(
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
     AS is sgemm/v3, with its problem and device where they differ: sgemm/v3:n4096@a100.
-    A study alone, or nothing, also makes a study of the selected kernel: its launch, and its
+    A study alone, or nothing, also makes a study from the selected kernel: its launch, and its
     source if the report holds it. You write the rest.
 
     Reports differences of source and launches between report and version. Host name and

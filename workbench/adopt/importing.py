@@ -97,7 +97,7 @@ def keep_report(place: Workspace, wish: Import, *, force: bool = False) -> KeptR
     study_name, version_id = parse_target(wish.version, project, wish.study)
     if wish.study and wish.study != study_name:
         raise UsageError(
-            f"{wish.study} and {wish.version} are of different studies",
+            f"{wish.study} and {wish.version} belong to different studies",
             "Name the study only once.",
         )
     study = run_study(project, study_name)
@@ -235,7 +235,7 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     if len(kernels) > 1:
         head = report.partition("::")[0]
         raise UsageError(
-            f"{report} holds {len(kernels)} kernels, and a study is made of one",
+            f"{report} holds {len(kernels)} kernels, but a study is made from one",
             f"Name it, such as {head}::{kernels[0]}. Kernels: {', '.join(kernels[:12])}"
             f"{', …' if kernels[12:] else ''}.",
         )
@@ -245,9 +245,9 @@ def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
     timed = len(times) == len(launches)
     chosen = launches[times.index(max(times)) if timed else 0]
     which = (
-        _("Of {n} launches it is the longest.")
+        _("It is the longest of {n} launches.")
         if timed
-        else _("Of {n} launches it is the first; not every launch has a duration.")
+        else _("It is the first of {n} launches; not every launch has a duration.")
     )
     return replace(profile, launches=(chosen,)), which.format(n=len(launches))
 

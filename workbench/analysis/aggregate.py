@@ -254,14 +254,15 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
     """Match launches: by signature, by name, by likeness, then the longest of the rest.
 
     1. The n-th launch of one signature (template arguments included) and configuration
-       with the n-th of the same; then in any configuration.
-    2. One name whose template arguments differ only in number types and sizes; then in any
-       arguments, if each side has one such launch left.
-    3. A kernel under another name, if name and work (instruction mix, threads, duration) are much
-       alike: the most alike first. Then one name in one configuration.
-    4. If equally many are left on both sides, between the same two kernels or in all: in order, if
-       they have one shape, or no time, or each was merged from as many; else the longest of each
-       side, if both are among them. The rest was added or removed.
+       with the n-th of the same; then whatever its configuration.
+    2. One name whose template arguments differ in types of numbers and sizes alone; then with
+       any others, where each side has one such launch left.
+    3. A kernel under another name: of as many kernels those whose names are more alike than with
+       any other's, then those whose name and work (instruction mix, threads, duration) are much
+       alike, the most alike first. Then one name in one configuration.
+    4. Where as many are left on both sides, between the same two kernels or in all: in order, if
+       they have one shape, or no time, or each was merged of as many; else what takes longest on
+       either side, if both are among them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -354,19 +355,32 @@ class _Matching:
                     self.take(a, b, "order")
 
     def alike(self) -> None:
-        """Match the most alike, down to `_ALIKE`; of two kernels, launches of one shape first."""
-        best: dict[tuple[str, str], tuple[float, int, int]] = {}
+        """Match namesakes and what is alike, down to `_ALIKE`; of two kernels by shape first."""
+        twins, best = self.namesakes(), dict[tuple[str, str], tuple[float, int, int]]()
         found = []
         for a, b in product(self.left, self.right):
             first, second = self.old[a], self.new[b]
             scored = likeness(first, second), -a, -b
-            if scored[0] >= _ALIKE:
-                names = first.kernel, second.kernel
+            names = first.kernel, second.kernel
+            if scored[0] >= _ALIKE or (scored[0] and names in twins):
                 best[names] = max(scored, best.get(names, scored))
-                found.append((names, first.config == second.config, scored))
-        for *__, (___, a, b) in sorted(found, key=lambda x: (best[x[0]], *x[1:]), reverse=True):
+                found.append((names in twins, names, first.config == second.config, scored))
+        found.sort(key=lambda x: (x[0], best[x[1]], *x[1:]), reverse=True)
+        for *__, (like, a, b) in found:
             if -a in self.left and -b in self.right:
-                self.take(-a, -b, "renamed")
+                self.take(-a, -b, "renamed" if like >= _ALIKE else "order")
+
+    def namesakes(self) -> set[tuple[str, str]]:
+        """Kernels, as many on both sides, whose names are more alike than with any other's."""
+        mine = Bag(self.old[at].kernel for at in self.left)
+        others = Bag(self.new[at].kernel for at in self.right)
+        like = {names: _names_alike(*names) for names in product(mine, others)}
+        best = {
+            (a, b)
+            for (a, b), most in like.items()
+            if all(most > n for (c, d), n in like.items() if (c == a) != (d == b))
+        }
+        return {x for x in best if len(mine) == len(others) and mine[x[0]] == others[x[1]]}
 
 
 #: Compiled only when launches of two sides are paired, not for every command.

@@ -196,7 +196,7 @@ class Comparison(Record, frozen=True):
     def refusals(self) -> list[str]:
         """Warnings that come before any number of a forced comparison."""
         return [
-            _("not comparable, compared by force: {reason}").format(reason=reason)
+            _("not comparable, compared with --force: {reason}").format(reason=reason)
             for reason in self.reasons
         ]
 
@@ -346,11 +346,11 @@ def _remedy(old: Profile, new: Profile) -> str:
         name = f"{lone.study}/{lone.version}"
         return _(
             "Count the other one in the emulator too: `workbench profile {name}:{problem} "
-            "--engine emulator`; or add --force to see the difference all the same."
+            "--engine emulator`; or add --force to see the difference anyway."
         ).format(name=name, problem=lone.problem)
     return _(
-        "Compare profiles of one device, problem, engine and clock policy, or "
-        "add --force to see the difference all the same."
+        "Compare profiles with the same device, problem, engine and clock policy, or "
+        "add --force to see the difference anyway."
     )
 
 
@@ -485,7 +485,7 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partia
     """
     sides = zip((_("old"), _("new")), (delta.old, delta.new), chips, strict=True)
     broken = [
-        _("{side}: {implausible}, {bound} is possible").format(
+        _("{side}: {implausible}, but {bound} is possible").format(
             side=side, implausible=_(IMPLAUSIBLE), bound=bound
         )
         for side, value, chip in sides

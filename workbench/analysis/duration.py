@@ -34,7 +34,7 @@ _Z = 1.959963984540054
 
 METHOD = N_(
     "estimate: the share of the warp samples that a line is to blame for, "
-    "times the duration; intervals are 95% and cover the sampling error alone"
+    "times the duration; the 95% intervals cover only the sampling error"
 )
 #: Added if one side's instructions do not show which waits for which.
 UNFOLLOWED = N_("; without SASS, time stays on the lines that waited")

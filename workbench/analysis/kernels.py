@@ -223,9 +223,9 @@ def launch_words(
 ) -> tuple[str, ...]:
     """Sentences about how launches were compared; empty for one launch against one."""
     text = ngettext("{n} run before", "{n} runs before", runs[0]).format(n=runs[0])
-    text = _("{before}, {n} after, which each read as much: compared per run.").format(
-        before=text, n=runs[1]
-    )
+    text = _(
+        "{before}, {n} after; each read the same amount, so they are compared per run."
+    ).format(before=text, n=runs[1])
     said = [text] if runs != (1, 1) else _sampled(changes, sides)
     return (*said, *_on_one_side(changes, labels))
 
@@ -276,8 +276,8 @@ def partial_words(
 
     shared = sorted((c for c in changes if c.matched), key=lambda c: -c.weight)
     words = _(
-        "Only {share} of the time of {label} is in kernels of both sides: no speed-up of the whole "
-        "is given. Compared: {said}."
+        "Only {share} of the time of {label} is in kernels that both sides have, so no overall "
+        "speed-up is given. Compared: {said}."
     ).format(
         share=quantity(100 * both.covered, "%"),
         label=labels[both.longer],

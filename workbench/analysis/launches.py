@@ -205,20 +205,27 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
 
 
 def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Way]:
-    """How each pair is compared: by sums, unless run equally often or repeated by one side."""
+    """How each pair is compared: in all, unless both ran it as often or one side repeats it.
+
+    A side repeats nothing where another kernel ran as often on both.
+    """
     counts = [Bag(x.kernel for x in side) for side in sides]
-    ways: list[Way] = []
+    found = []
     for pair in pairs:
         old = [sides[0][at] for at in groups[0][pair.old]] if pair.old is not None else []
         new = [sides[1][at] for at in groups[1][pair.new]] if pair.new is not None else []
-        ran = [sum(x.samples for x in own) for own in (old, new)]
-        if not pair.matched or ran[0] == ran[1]:
+        found.append((old, new, sum(x.samples for x in old), sum(x.samples for x in new)))
+    even = [pair.matched and a == b for pair, (*__, a, b) in zip(pairs, found, strict=True)]
+    ways: list[Way] = []
+    for pair, (old, new, first, second) in zip(pairs, found, strict=True):
+        if not pair.matched or first == second:
             ways.append("each")
             continue
-        # Kernels that were paired by order alone are repeats only if there are no others.
-        known = pair.how != "order" or len(old) + len(new) == sum(map(len, sides))
+        # Kernels that were paired by their order alone are repeats only without any other.
+        only = pair.how != "order" or len(old) + len(new) == sum(map(len, sides))
         more = counts[0][old[0].kernel] != counts[1][new[0].kernel]
-        ways.append("launch" if known and more and _as_much(old, new) else "all")
+        repeats = only and not any(even) and more and _as_much(old, new)
+        ways.append("launch" if repeats else "all")
     return ways
 
 

@@ -233,7 +233,7 @@ def _each(launches: list[Launch], counter: str, ideal: str) -> dict[LineKey, str
                 for place, number in enumerate((amount, least.get(row, 0), ran[row])):
                     own[place] += number
     return {
-        key: _("{digits3} a request, ideal {digits32}").format(
+        key: _("{digits3} per request, ideal {digits32}").format(
             digits3=units.digits3(taken / ran), digits32=units.digits3(best / ran)
         )
         for key, (taken, best, ran) in sums.items()

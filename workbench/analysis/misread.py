@@ -101,12 +101,12 @@ def _conflicts(launch: Launch) -> Iterator[Opinion]:
             known=quantity(whole - known), copied=quantity(copied)
         )
         reasons.append(
-            _("{rest} are of asynchronous copies, neither loads nor stores").format(rest=rest)
+            _("{rest} are from asynchronous copies, neither loads nor stores").format(rest=rest)
         )
     if past > _NEAR * max(whole, exact):
-        those = _("copies past the L1 (LDGSTS.BYPASS)")
+        those = _("copies that bypass the L1 (LDGSTS.BYPASS)")
         reasons.append(
-            _("{past} are of {those}, which the counter leaves out").format(
+            _("{past} are from {those}, which the counter leaves out").format(
                 past=quantity(past), those=those
             )
         )
@@ -219,8 +219,8 @@ def conflicts_told(old: Profile, new: Profile) -> list[str]:
     exactly = _("as before") if was == now else f"{quantity(was)} → {quantity(now)}"
     return [
         _(
-            "bank conflicts: {a} → {b} by the L1's counter, in which waits for other "
-            "traffic are; by addresses {exactly}"
+            "bank conflicts: {a} → {b} by the L1's counter, which includes waits for "
+            "other traffic; by addresses {exactly}"
         ).format(a=quantity(a), b=quantity(b), exactly=exactly)
     ]
 

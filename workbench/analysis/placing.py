@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from workbench.analysis.aggregate import LaunchPair, Recent, pair_launches
+from workbench.analysis.sameness import machine_code
 from workbench.analysis.source.files import compare_sources
 from workbench.analysis.source.links import Line, LineLink, cheapest, plain_name
 from workbench.counters import catalog
@@ -153,6 +154,7 @@ class Placing:
         self.paths = _paths(old), _paths(new)
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" if changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
+        self.equal: set[tuple[int, int]] = set()  # (side, launch) of one machine code
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
         self.of_rows: dict[tuple[int, int], list[int]] = {}
@@ -162,6 +164,8 @@ class Placing:
         for pair in self.launches:
             a, b = pair.of(old, new)
             if a is not None and b is not None and pair.old is not None and pair.new is not None:
+                if machine_code(a) == machine_code(b) and any(machine_code(a)):
+                    self.equal |= {(0, pair.old), (1, pair.new)}
                 if launch_changes(old, new, a, b):
                     self.changed[0, pair.old] = self.changed[1, pair.new] = "launch"
                 self.covered["old"].update(_lines(a))
@@ -275,7 +279,7 @@ class Placing:
         known = a or b
         assert known is not None
         note = "no-line" if known[0] < 0 or known[1] == 0 else ""
-        if self._unknown(a, b):
+        if self._unknown(a, b) and (side, launch) not in self.equal:
             return Placed(unit, PartKey("unknown", note=note))
         if (side, launch) in self.changed:
             front = self.diff.front_matter

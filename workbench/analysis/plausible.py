@@ -45,7 +45,7 @@ def implausible(profile: Profile) -> list[str]:
                     title=title, kernel=launch.kernel, value=value
                 )
                 found[
-                    _("{implausible}: {is_so}, {bound} is possible").format(
+                    _("{implausible}: {is_so}, but {bound} is possible").format(
                         implausible=_(IMPLAUSIBLE), is_so=is_so, bound=bound
                     )
                 ] = None
@@ -84,7 +84,7 @@ def _contradictions(profile: Profile) -> Iterator[_Found]:
             yield N_("{kernel} have different grids but exactly the same time and counters"), names
             return
         if len(names) == len(launches) >= _PARTS and measured[0] >= _SHORT:
-            yield N_("each of {kernel} takes exactly the same time"), names
+            yield N_("all launches of {kernel} take exactly the same time"), names
 
 
 def _of_one(launch: Launch) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _too_fast(timing: Timing, chip: Chip, seconds: float) -> Iterator[str]:
         if amount and peak and amount / seconds > peak * MARGIN:
             yield (
                 _(
-                    "{implausible}: {version} in {seconds} would be {seconds2}, and {where} "
+                    "{implausible}: {version} in {seconds} would be {seconds2}, but {where} "
                     "can do {peak}"
                 ).format(
                     implausible=_(IMPLAUSIBLE),

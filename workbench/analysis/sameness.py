@@ -41,7 +41,7 @@ from workbench.analysis.limits.roofline import (
 from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
 from workbench.analysis.precision import VANISHED, format_words
-from workbench.counters import PTX
+from workbench.counters import PTX, catalog
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import factor, joined, listed, quantity, several
@@ -80,13 +80,13 @@ _HEADS = {
     "devices": N_("Two devices"),
     "launches": N_("Only the set of launches differs"),
     "same-code": N_("Identical machine code"),
-    "kernels": N_("Other kernels"),
+    "kernels": N_("Different kernels"),
 }
 #: Kinds that leave the ratio of times valid.
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
-#: And if it may be the same.
-_ASIDES = {"size": N_("Other amount of data"), "kernels": _HEADS["kernels"]}
-#: Metrics of the code that the compiler made from PTX that ran.
+#: And where it may be the same.
+_ASIDES = {"size": N_("Different amount of data"), "kernels": _HEADS["kernels"]}
+#: Metrics of what the compiler made of PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
 #: Addresses of device code have nine digits or more; constants of 32 bits have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
@@ -119,7 +119,7 @@ def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) ->
     labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
     codes = _codes(old), _codes(new)
-    same = codes[0] is not None and codes[0] == codes[1] and not _other_flags(sides)
+    same = one_code(old, new)
     apart = _devices(sides, same)
     found.append(apart)
     if same:
@@ -149,14 +149,13 @@ def headline(found: Iterable[Doubt]) -> str:
 
 
 def precision_words(found: Iterable[Doubt]) -> str:
-    """``Other precision: float64 operations 6.68 G → 0.``, shown before any praise; or ""."""
-    return "".join(
-        _("Other precision: {words}.").format(words=d.words) for d in found if d.kind == "precision"
-    )
+    """``Different precision: float64 operations 6.68 G → 0.``, shown before any praise; or ""."""
+    words = (each.words for each in found if each.kind == "precision")
+    return "".join(_("Different precision: {words}.").format(words=each) for each in words)
 
 
 def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
-    """Heads and sentences to show before any praise: ``Other amount of data: 8.39 MB → …``."""
+    """Heads and sentences to stand before any praise: ``Different amount of data: 8.39 MB → …``."""
     heads = ((_(_ASIDES[d.kind]), d) for d in found if d.kind in _ASIDES and not d.certain)
     return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
 
@@ -219,7 +218,13 @@ def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
     """The machine code of every kernel that was measured; None if one has no text."""
     launches = measured(profile)
     held = all(COMPILED in x.metrics or any(x.instructions.text) for x in launches)
-    return {_code(launch) for launch in launches} if launches and held else None
+    return {machine_code(launch) for launch in launches} if launches and held else None
+
+
+def one_code(old: Profile, new: Profile) -> bool:
+    """True if both sides ran the same machine code, whatever their launches."""
+    codes = _codes(old)
+    return codes is not None and codes == _codes(new) and not _other_flags((old, new))
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
@@ -243,14 +248,14 @@ def _other_launches(
         if here < there:
             launches = measured(sides[more])
             called = zip(titles(launches), launches, strict=True)
-            alone = {name: x for name, x in called if _code(x) not in here}
+            alone = {name: x for name, x in called if machine_code(x) not in here}
             known = {(x.kernel, x.signature) for x in measured(sides[less])}
             if any((x.kernel, x.signature) in known for x in alone.values()):
                 return None
             names = ", ".join(alone)
-            words = _("{labels} ran {names} beside kernels that are the same on both sides").format(
-                labels=labels[more], names=names
-            )
+            words = _(
+                "{labels} ran {names} alongside kernels that are the same on both sides"
+            ).format(labels=labels[more], names=names)
             return Doubt(kind="launches", words=words)
     return None
 
@@ -273,7 +278,7 @@ def _relative(launch: Launch) -> tuple[str, ...]:
     return made + tuple(_ADDRESS.sub(shorten, text) for text in launch.instructions.text)
 
 
-_code = Recent(_relative, most=LADDER)
+machine_code = Recent(_relative, most=LADDER)
 
 
 def _of_one_code(
@@ -284,7 +289,9 @@ def _of_one_code(
     A grid that is divided differently stores as much, and may only repeat some work at its borders.
     The same grid that stores as much has the same size, whatever its loops do: another input.
     """
-    alike = len({frozenset((_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    alike = (
+        len({frozenset((machine_code(x), x.config) for x in measured(side)) for side in sides}) == 1
+    )
     ran = amounts_of(sides, _instructions)
     if alike and not apart and ran is not None and _close(*ran.once, _SAME_INSTRUCTIONS):
         known = all(COMPILED in x.metrics for x in measured(sides[0]))
@@ -297,7 +304,7 @@ def _of_one_code(
     ):
         amounts = amounts_of(sides, measure)
         if amounts is not None and amounts.changed >= least and not (alike and not unit):
-            words = _("the same machine code ran on another size ({amounts} {what})").format(
+            words = _("the same machine code ran on a different size ({amounts} {what})").format(
                 amounts=_moved(amounts, unit), what=what
             )
             yield Doubt(kind="size", words=words, more=_more(amounts, unit))
@@ -308,7 +315,7 @@ def _of_one_code(
     time = over(*(each_once(side, _seconds) for side in reversed(sides)))
     each = over(time, over(new, old))
     piece = (
-        _(", {each} × the time an instruction").format(each=quantity(each))
+        _(", {each} × the time per instruction").format(each=quantity(each))
         if each is not None
         else ""
     )
@@ -437,7 +444,7 @@ def _other_kernels(
     words = " → ".join(listed(own) for own in named)
     known = [each for each in (operations, stored) if each is not None]
     if not (one and len(known) == 2 and all(_close(*each.once, _AGREE) for each in known)):
-        words = _("{words}; whether they do the same work is not in the report").format(words=words)
+        words = _("{words}; the report does not say if they do the same work").format(words=words)
     other = not one and len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
     more = _another_program(sides, stored, one=one)
     return Doubt(kind="kernels", words=words, certain=other or bool(more), more=more)
@@ -513,7 +520,8 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A side that stores nothing, in all or in a kernel that stores on the other side."""
     both = side_by_side(*sides)
-    found = [_nothing(amounts_of(sides, stored_bytes), labels, _NO_STORE, "output")]
+    found = [_nothing(amounts_of(sides, x), labels, _NO_STORE, "output", y)
+             for x, y in ((stored_bytes, "byte"), (_written, "thread inst"))]  # fmt: skip
     for pair in both.pairs:
         if pair.matched and pair.how in ("signature", "name"):
             launches = zip(both.each, pair.of(*both.each), strict=True)
@@ -524,16 +532,24 @@ def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) ->
     return next(filter(None, found), None)
 
 
+def _written(launch: Launch) -> float | None:
+    """Bytes that were stored; of a kernel with atomics, these: not a quantity, but not nothing."""
+    stored, atomics = stored_bytes(launch), value_of(launch, "global_atomics")
+    return atomics if stored is None and atomics else stored
+
+
 _NO_STORE = N_("{labels} writes nothing to global memory ({labels2}: {there})")
 
 
 def _nothing(
-    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind
+    amounts: Amounts | None, labels: tuple[str, str], text: str, kind: Kind, unit: str = "byte"
 ) -> Doubt | None:
     if amounts is None or (amounts.together[0] > 0) == (amounts.together[1] > 0):
         return None
     idle = 0 if not amounts.together[0] else 1
-    there = quantity(amounts.once[1 - idle], "byte")
+    there = quantity(amounts.once[1 - idle], unit)
+    if unit != "byte":
+        there = _("{what} {change}").format(what=catalog()["global_atomics"].phrase, change=there)
     words = _(text).format(labels=labels[idle], labels2=labels[1 - idle], there=there)
     return Doubt(kind=kind, words=words)
 

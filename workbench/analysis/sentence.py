@@ -72,7 +72,14 @@ def tell(
         # With the same machine code, a difference in time is due to the machine, and is mentioned.
         kinds = {doubt.kind for doubt in cause.doubts if doubt.certain}
         if kinds == {"same-code"}:
-            return joined([head, _speed(comparison)])
+            counted = next((x for x in cause.proofs if x.way not in ("wait", "tail")), None)
+            if counted is None or comparison.speed is None or not comparison.speed.moved:
+                return joined([head, _speed(comparison)])
+            # What moved with it is of the arguments or the data.
+            told = _proof(counted, comparison, attribution.hunks, cause)
+            return joined(
+                [head, _speed(comparison), told, _limit(cause.limit_old, cause.limit_new)]
+            )
         if kinds == {"devices"}:
             return joined([_on_devices(head, comparison), *_limits(comparison, cause)])
         return joined([head, precise, comparison.partial, _limit(cause.limit_old, cause.limit_new)])
@@ -228,7 +235,7 @@ def _set_of_kernels(comparison: Comparison) -> str:
     come = _functions([(one.name_new, s) for one in apart if (s := _taken(one, 1))])
     said = [
         text.format(kernels=listed(names, _SEEN))
-        for names, text in ((gone, _("{kernels} went")), (come, _("{kernels} came")))
+        for names, text in ((gone, _("{kernels} removed")), (come, _("{kernels} added")))
         if names
     ]
     if not mostly:
@@ -374,7 +381,7 @@ def _counted(delta: Delta) -> str:
     text = _("{what} {moved}").format(what=delta.title, moved=_moved(delta))
     if delta.id != "local_sectors" or delta.old != 0:
         return text
-    why = _("registers spilled, or arrays lie in local memory")
+    why = _("registers were spilled, or arrays are in local memory")
     return _("{text} ({why})").format(text=text, why=why)
 
 
@@ -408,7 +415,7 @@ def _launch(proof: Proof, cause: Cause) -> str:
         after=after, before=before
     )
     if proof.way == "tail":
-        return _("With as many blocks, {active}").format(active=active)
+        return _("With the same number of blocks, {active}").format(active=active)
     old, new = (quantity(value, "") for value in (proof.counter.old, proof.counter.new))
     text = _("The grid went from {old} to {new} blocks").format(old=old, new=new)
     if proof.beside is not None:
@@ -422,7 +429,10 @@ def _launch(proof: Proof, cause: Cause) -> str:
 def _occupancy(proof: Proof, cause: Cause) -> str:
     text = _("{what} {moved}").format(what=proof.counter.title, moved=_moved(proof.counter))
     because = _(", ").join(_change(delta) for delta in cause.room)
-    if proof.beside is not None:
+    if proof.beside is not None and any(delta.id == "blocks" for delta in cause.room):
+        waves = (quantity(value, "") for value in (proof.beside.old, proof.beside.new))
+        because += _(" ({waves} waves)").format(waves=" → ".join(waves))
+    elif proof.beside is not None:
         grid = _(" in a grid that does not fill the SMs ({waves} waves)")
         because += grid.format(waves=quantity(proof.beside.new, ""))
     return _("{text}: {because}").format(text=text, because=because) if because else text
@@ -451,16 +461,23 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
         return _("; the source is unknown")
     if proof.way == "wait" and proof.place.link == "launch":
         return _(
-            "; blocks, which came in waves, now run all at once and step on in {where}"
+            "; blocks, which ran in waves, now all run at once and advance together in {where}"
         ).format(where=where)
-    if not where or (proof.place.link == "launch" and proof.way != "count"):
-        return ""
+    dealt, led = proof.place.dealt, ""
+    if dealt is not None and not dealt.sizes:
+        led = _("; the launch has {threads:.3g}× as many {of}, each with {each:.3g}× the {counter}")
+        led = led.format(
+            threads=dealt.threads, of=_(dealt.of), each=dealt.each, counter=proof.counter.phrase
+        )
+    only = proof.place.link == "launch" and not proof.place.hunks
+    if not where or (only and (led or proof.way != "count")):
+        return led
     if proof.place.by == "one":
-        return _("; {where} is the only edit").format(where=where)
+        return led + _("; {where} is the only edit").format(where=where)
     if proof.place.by == "order":
         return _("; the synchronization of warps changed in {where}").format(where=where)
     if proof.place.by == "time":
-        return _("; the time moved most in {where}").format(where=where)
+        return led + _("; the time changed most in {where}").format(where=where)
     if proof.place.by == "bounds":
         return _("; the register bound changed in {where}").format(where=where)
     if proof.way == "occupancy" and proof.place.link == "compiler":
@@ -469,10 +486,10 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     swapped = ""
     if proof.place.lost and proof.place.gained:
         lost, gained = (hunks_named(each) for each in (proof.place.lost, proof.place.gained))
-        swapped = _("; what {lost} lost of it, {gained} gained").format(lost=lost, gained=gained)
+        swapped = _("; {gained} gained the part that {lost} lost").format(lost=lost, gained=gained)
     if called := _lines_in(proof.place.called, hunks):
         where = _("{where}, in functions that {called} calls").format(where=where, called=called)
-    if (dealt := proof.place.dealt) is not None:
+    if dealt is not None and not led:
         swapped += _(
             "; with {sizes} ({hunks}) there are {threads:.3g}× as many threads, each with "
             "{each:.3g}× the {counter}"
@@ -483,8 +500,8 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
             each=dealt.each,
             counter=proof.counter.phrase,
         )
-    if share is None or share >= 0.995:
-        return _(", linked to {where}").format(where=where) + swapped
+    if led or share is None or share >= 0.995:
+        return led + _(", linked to {where}").format(where=where) + swapped
     launch = proof.place.launch
     part = _(", {share} of it linked to {where}").format(share=f"{100 * share:.0f}%", where=where)
     if launch is not None:
@@ -507,7 +524,7 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
     each = comparison[move.stall]
     if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:
         text = joined(
-            [text, _("Per issued instruction these waits {moved}.").format(moved=_moved(each))]
+            [text, _("Per issued instruction, these waits {moved}.").format(moved=_moved(each))]
         )
     return text
 

@@ -16,13 +16,13 @@ from workbench.views.text.safe_output import say
 
 @click.command()
 @click.argument("name", default="")
-@click.option("--cancel", is_flag=True, help="Cancel these jobs; what they have stored stays.")
+@click.option("--cancel", is_flag=True, help="Cancel these jobs; stored results are kept.")
 @format_option
 def command(name: str, cancel: bool, format_: str) -> None:
     """List the work sent to a cluster with --on, and its progress.
 
-    NAME is one of the names that the list shows; without it, all of this project are shown.
-    A command that was interrupted (Ctrl-C) comes back to its jobs when it is run again.
+    NAME is one of the names that the list shows; without it, all jobs of this project are shown.
+    A command that was interrupted (Ctrl-C) rejoins its jobs when it is run again.
     """
     project = require_project()
     chosen = [find(project.root, name)] if name else dispatches(project.root)

@@ -18,8 +18,8 @@ def command(topic: str | None, of: str | None) -> None:
     """Print a page of the documentation; without TOPIC, the list of pages.
 
     Works offline and without a checkout. A page may be named by its link:
-    docs/how-to/ci.md. With schema for TOPIC, the JSON schema of what COMMAND prints with
-    --format json, or of all; that of error is what `workbench --json-errors` prints.
+    docs/how-to/ci.md. With schema as TOPIC: the JSON schema of what COMMAND prints with --format
+    json, or all schemas; the schema of error describes what `workbench --json-errors` prints.
     """
     if topic == "schema":
         if of is not None and of not in SHAPES:

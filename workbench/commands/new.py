@@ -44,7 +44,7 @@ _PROGRAMS = next((each.load(each.begins) for each in FEATURES if each.begins), N
 )
 @problem_option
 @study_option
-@click.option("--example", is_flag=True, help="Start the ladder that came with workbench.")
+@click.option("--example", is_flag=True, help="Start the ladder that comes with workbench.")
 @click.option("--title", default="", help="Title of the version.")
 @folded("program", *(_PROGRAMS.OPTIONS if _PROGRAMS else (lambda: None,)))
 @click.option(
@@ -116,7 +116,7 @@ def command(
         for path in start_study(project, study):
             say(f"wrote {path}")
         say(
-            f"Next: replace the example by your own job, then "
+            f"Next: replace the example with your own job, then "
             f"`workbench verify {study}/v0` and `workbench profile {study}/v0`."
         )
         default = require_project().default_study  # an earlier one, or now this study

@@ -31,9 +31,9 @@ FORMATS = ("table", "json", "csv", "markdown")
 _OF_PROGRAMS = ("json", "csv", "junit", "parquet")
 
 
-def speak_for(format_: str | None) -> None:
-    """Use English from here on if a program reads the format."""
-    if format_ in _OF_PROGRAMS:
+def speak_for(*formats: str) -> None:
+    """From here on, speak English where a program reads one of the formats."""
+    if not set(_OF_PROGRAMS).isdisjoint(formats):
         language.use("en")
 
 
@@ -72,7 +72,8 @@ def moved(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
     if value and not (ctx.meta.get(__name__) or ctx.find_root().params.get("json_errors")):
         ctx.meta[__name__] = value
         say(
-            "note: --study, --version, --problem and --device go: say sgemm/v3:n4096@h200", err=True
+            "note: --study, --version, --problem and --device will go: use sgemm/v3:n4096@h200",
+            err=True,
         )
     return value
 

@@ -103,7 +103,7 @@ def command(
 ) -> None:
     """Verify and profile versions under an engine, and keep the profiles.
 
-    With --set or --section ncu collects only those; without them the default collection, to
+    With --set or --section, ncu collects only those; without them, the default collection, to
     which --metrics adds. If the driver denies access to counters and no engine was named,
     the emulator counts and the GPU measures the time.
     """

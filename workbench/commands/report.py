@@ -30,7 +30,7 @@ from workbench.views.text.safe_output import say
     "--single-file",
     "single",
     is_flag=True,
-    help="Write one self-contained page: of a version, a step (OLD NEW), a study, "
+    help="Write one self-contained page: for a version, a step (OLD NEW), a study, "
     "one or two report files or captured programs, or a page of the site.",
 )
 @languages_option
@@ -46,9 +46,9 @@ def command(
     """Write the HTML report: a page per ladder and version, readable without a network.
 
     Without arguments, all recorded studies; only pages that have changed are rewritten.
-    v1..v4 adds a page that compares any two versions, v4@h100..v4@h200 one of two devices,
-    and their paths are printed; two reports get a page that compares them, @before @after
-    one that compares two captured programs, kernel by kernel. With --single-file the
+    v1..v4 adds a page that compares any two versions, and v4@h100..v4@h200 one that compares
+    two devices; their paths are printed. Two reports get a page that compares them, and @before
+    @after one that compares two captured programs, kernel by kernel. With --single-file the
     arguments name one page: v3, sgemm/v3, v2 v3, v3@h100 v3@h200, sgemm, x.ncu-rep,
     x.ncu-rep y.ncu-rep, @before @after, reports/glossary.html.
     """

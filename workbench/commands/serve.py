@@ -31,7 +31,7 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Port; 0 means a free one.",
+    help="Port; 0 chooses a free one.",
 )
 @click.option(
     "--host",
@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Write the report, serve it on this machine, and keep it up to date.
 
-    An open page reloads when what it shows has changed. Ctrl-C ends it.
+    An open page reloads when what it shows has changed. Ctrl-C stops the server.
     """
     plan = SitePlan(Workspace(), targets, out, lasting=True, languages=languages)
     plan.check()

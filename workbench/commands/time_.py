@@ -57,7 +57,7 @@ def command(
     Samples until the 95% interval of the median is under 1% of it. The result is
     checked first; the timing is kept under profiles/. For a whole study, times stored
     already for the same sources and device are not measured again: an interrupted run
-    continues. sgemm:n1* is every problem of that pattern.
+    continues. sgemm:n1* is every problem that matches the pattern.
     """
     if named.problem is not None and all_problems:
         raise UsageError(
@@ -65,7 +65,7 @@ def command(
         )
     if recorded:
         if stored.again or stored.since or run.launcher or run.gpus or run.on:
-            raise UsageError("--recorded measures nothing", "Leave out how to measure.")
+            raise UsageError("--recorded measures nothing", "Leave out the measuring options.")
         from workbench.session.times import recorded_times
 
         _show(recorded_times(require_project(), named, sampling.cache), format_)

@@ -67,9 +67,10 @@ def command(
     gate = next((each for each in FEATURES if also and each.gates), None)
     if also and not gate:
         raise UsageError(
-            "--also writes gates, and this workbench has no feature for gates",
+            "--also writes gates, but this workbench has no feature for gates",
             "Leave it out, or install workbench with all of its features.",
         )
+    files = gate.load(gate.gates).targets(also) if gate else ()
     progress = Progress()
     run = replace(run, instruction_limit=limit)
     found = CoreSession().verify(named, engine, run, progress, sanitize=sanitize)
@@ -84,7 +85,7 @@ def command(
         sheet = verify_sheet(found.study.name, found.seed, rows, findings, tools, found.texts)
         print_sheet(sheet, format_)
     if gate:
-        gate.load(gate.gates).write_verdicts(found, also)
+        gate.load(gate.gates).write_verdicts(found, files)
     if found.fault:
         raise found.fault
 

@@ -441,7 +441,7 @@ def _check_defines(version: Version, made: Build) -> None:
         if re.search(rf'redefinition of macro "{name}"|"{name}" redefined', made.log):
             raise UsageError(
                 f"{place(version, f'defines.{name}')}: the source defines {name} itself, and that "
-                "value holds",
+                "value applies",
                 f"Write `#ifndef {name}` before that line and `#endif` after it.",
             )
 
@@ -458,7 +458,7 @@ def _check_kernels(version: Version, made: Build) -> None:
         if found:
             raise KernelError(
                 f"{where} {len(found)} kernels `{launch.kernel}`",
-                f"Write which one: kernel = {' or '.join(kinds)}.",
+                f"Say which one: kernel = {' or '.join(kinds)}.",
             )
         if bracket or re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(base)}\s*\(", version.text):
             example = launch.kernel if bracket else f"{base}<float>"
@@ -470,12 +470,12 @@ def _check_kernels(version: Version, made: Build) -> None:
             if len(kinds) == 1:  # arguments may be defines, whose values differ in a tuning
                 hint += f' Only one is compiled, {kinds[0]}: kernel = "{base}" selects it.'
             elif kinds:
-                hint += f" Compiled are {', '.join(kinds)}."
+                hint += f" Compiled: {', '.join(kinds)}."
         elif names:
             hint = did_you_mean(launch.kernel, names, "kernels")
         else:
             hint = (
-                "Nothing of the file is compiled to a kernel. Where one is only declared, as in a "
+                "Nothing in the file is compiled to a kernel. If one is only declared, as in a "
                 "study of a report without source, write its body."
             )
         raise KernelError(f"{where} no kernel `{launch.kernel}`", hint)

@@ -63,7 +63,7 @@ def load_image(project: Project, version: Version) -> Image:
     cubin = lifted_bytes(folder, image) if image else b""
     if sha256(cubin).hexdigest() != version.image:
         raise DataError(
-            f"{place(version, 'image')}: the machine code in {folder / image} is another",
+            f"{place(version, 'image')}: the machine code in {folder / image} is different",
             f"Restore the folder {FOLDER}/ that belongs to this version. {_AGAIN}",
         )
     text = lifted_bytes(folder, lifted.ptx).decode("utf-8", "replace") if lifted.ptx else ""

@@ -176,7 +176,7 @@ def too_much_memory(who: str) -> tuple[str, str]:
     `who` names the work: ``a compiler``.
     """
     return (
-        f"needs more memory than the {_mib(memory())} that {who} may take",
+        f"needs more memory than the {_mib(memory())} that {who} may use",
         f"If that is right, {MEMORY_VARIABLE}=N allows N MiB.",
     )
 
@@ -370,6 +370,6 @@ def check_regular(path: Path | str, status: os.stat_result) -> None:
     """Refuse all but regular files; DataError: a pipe, a socket, a device or a folder."""
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
-            f"{path} is {kind(status.st_mode, 'no file')}, and not a file",
-            "Replace it by a regular file.",
+            f"{path} is {kind(status.st_mode, 'no file')}, not a file",
+            "Replace it with a regular file.",
         )

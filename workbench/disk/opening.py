@@ -69,7 +69,7 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
         words = words[:1].lower() + words[1:] or "the system gave no more"
         return MissingError(
             f"not enough memory: {words}",
-            "Choose less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
+            "Do less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
         )
     if not isinstance(error, OSError):
         return None
@@ -88,7 +88,7 @@ def _too_long(name: object) -> UsageError:
     words = f"{shown[:40]}…{shown[-20:]} ({len(os.fsencode(shown)):,} bytes) " if shown else ""
     return UsageError(
         f"the name {words}is longer than a file system allows",
-        "A name of a file has at most 255 bytes, and a whole path 4,095: choose a shorter one.",
+        "A file name has at most 255 bytes, and a whole path 4,095: choose a shorter one.",
     )
 
 
@@ -112,7 +112,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
     what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
         f"{path} is {what}, and workbench does not write through it",
-        "Check where it leads, and remove it or replace it by its target.",
+        "Check where it leads, and remove it or replace it with its target.",
     )
 
 

@@ -16,10 +16,10 @@ from workbench.language import VARIABLE
 def command(ctx: click.Context) -> None:
     """Serve the project to an editor that speaks the Language Server Protocol.
 
-    It answers with what is recorded of the lines of a version, or of any file that a capture names:
-    shares of the time, stalls, sectors and wavefronts beside their ideal. It runs nothing unless
-    the editor's initializationOptions say {"verify": "onSave"}: then each saved version is compiled
-    and run in the emulator, and its study.py with it. The server ends when its standard input does.
+    It answers with what is recorded for the lines of a version, or of any file that a capture
+    names: shares of the time, stalls, sectors and wavefronts next to their ideal. It runs nothing
+    unless the editor's initializationOptions say {"verify": "onSave"}: then each saved version is
+    compiled and run in the emulator, with its study.py. The server ends when standard input does.
     """
     if find_spec("pygls") is None:
         raise MissingError(

@@ -134,7 +134,7 @@ class Editing:
             return None
         parts = [f"**{each.title}** {each.words}  \n{each.counter.meaning}" for each in found]
         tried = self._tried.get(uri)
-        saved = _("emulated on {problem} as saved")
+        saved = _("emulated on {problem}, from the saved file")
         origin = [saved.format(problem=tried.problem)] if tried else []
         origin += self._of(uri, lambda file: file.origin()) or []
         text = "\n\n".join([*parts, f"*{visible('; '.join(origin))}*"])

@@ -34,7 +34,7 @@ def choose(
         try:
             return on_gpu(project, options, say, profiling=profiling)
         except MissingError:
-            if wanted != "auto" or options.launcher or not _can_compile():
+            if wanted != "auto" or options.launcher or not compilers.available():
                 raise
     from workbench.engines.emulated.engine import EmulatorEngine
 
@@ -92,11 +92,3 @@ def on_gpus(
         count = len(where.gpus)
         say(f"{count} GPU{'s' if count > 1 else ''}: {where.device} ({', '.join(where.gpus)})")
     return engines
-
-
-def _can_compile() -> bool:
-    try:
-        compilers.choose("auto")
-    except MissingError:
-        return False
-    return True

@@ -152,7 +152,7 @@ def _right(version: Version, outcome: Verified, seed: int) -> Gate:
     """The reason for a version that was verified now and gave no wrong result."""
     assert isinstance(outcome, list)
     names = listed([each.problem.name for each in outcome])
-    text = _("right now on {names}, with seed {seed} and another").format(names=names, seed=seed)
+    text = _("now correct on {names}, with seed {seed} and another").format(names=names, seed=seed)
     if any(each.check is not None and each.check.fixed for each in outcome):
         text += _("; inputs() of study.py gives the same for both, so a kept result would not show")
         return _reason(version, "result", "inconclusive", text)
@@ -190,7 +190,7 @@ class _Case(NamedTuple):
         """Whether the whole interval of the ratio meets the claim, and the clocks of the times."""
         (ratio, in_turns), new = self.ratio, self.versions[1]
         if ratio is None:
-            text = self.turns.silence if self.turns else _("no time of both is recorded")
+            text = self.turns.silence if self.turns else _("a recorded time is missing")
             text = _("{text}; on a machine with a GPU: {again}").format(text=text, again=self.again)
             yield _reason(new, "ratio", "inconclusive", text)
             return
@@ -226,7 +226,7 @@ class _Case(NamedTuple):
             checks = {each.problem: f"{each.problem} (seed {each.seed})" for each in known}
             old_time = not self.turns and side.timing and side.timing.source_hash not in ("", now)
             if side.stale or old_time:
-                text = _("{path} was edited since; `workbench profile --time {label}`").format(
+                text = _("{path} has been edited since; `workbench profile --time {label}`").format(
                     path=version.path, label=f"{version.study}/{version.id}"
                 )
                 yield _reason(version, "recorded", "inconclusive", text)

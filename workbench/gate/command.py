@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from workbench.engines import RunOptions
     from workbench.session.measuring import Verified
 
+    Files = list[tuple[str, Path]]
+
 _FORMATS = ("table", "json", "junit", "github", "markdown")
 _EXIT = {"pass": 0, "fail": 1, "inconclusive": 6}
 
@@ -92,7 +94,7 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
         "run_name",
         default="",
         metavar="NAME",
-        help="Name of the runs to keep; one of the same name is replaced (default: their time).",
+        help="Name of the runs to keep; runs of the same name are replaced (default: their time).",
     ),
 )
 @folded(
@@ -176,7 +178,8 @@ def command(
         raise UsageError("--claim is judged alone", "Run the command once for each.")
     if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
-    files = [_target(each) for each in also]
+    files = targets(also)
+    speak_for(*dict(files))
     rules = gates.rules_of(session, timed=timed)
     asked = gates.Asked(versions, selection, rules, every=all_)
     past: Past
@@ -199,12 +202,13 @@ def command(
     sys.exit(_EXIT[overall(past.gates)])
 
 
-def write_verdicts(found: Verified, also: tuple[str, ...]) -> None:
-    """Write the results of `verify` in the formats that ``FORMAT=FILE`` names."""
-    _write_also(gates.of_verified(found), map(_target, also))
+def write_verdicts(found: Verified, files: Files) -> None:
+    """Write the results of `verify` to files."""
+    speak_for(*dict(files))
+    _write_also(gates.of_verified(found), files)
 
 
-def _write_also(past: Past, files: Iterable[tuple[str, Path]]) -> None:
+def _write_also(past: Past, files: Files) -> None:
     for kind, path in files:
         if path == Path("-"):
             write(_text(past, kind), commands=kind == "github")
@@ -217,30 +221,31 @@ def _nothing(name: str, past: str) -> str:
     """Explain that nothing was checked of a study (without a name: of any)."""
     of, only = (name, f" {name}") if name else ("any study", " --all")
     if past:
-        return f"Nothing is recorded of {of} to compare; `workbench time{only}` takes times."
+        return f"Nothing is recorded for {of} to compare; `workbench time{only}` measures times."
     return (
         f"No version of {of} is recorded together with its parent; `workbench "
         f"list` shows the records, `workbench profile` records more."
     )
 
 
-def _target(text: str) -> tuple[str, Path]:
-    """Split ``markdown=gate.md`` into format and path."""
-    kind, _, name = text.partition("=")
-    if kind not in _FORMATS[1:] or not name:
-        what = f"`{kind}` is not one of its formats" if name else "not FORMAT=FILE"
-        raise UsageError(
-            f"--also {text}: {what}",
-            f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",
-        )
-    speak_for(kind)
-    return kind, Path(name)
+def targets(also: Iterable[str]) -> Files:
+    """Split each ``markdown=gate.md`` into format and path."""
+    files = []
+    for text in also:
+        kind, _, name = text.partition("=")
+        if kind not in _FORMATS[1:] or not name:
+            what = f"`{kind}` is not one of its formats" if name else "not FORMAT=FILE"
+            raise UsageError(
+                f"--also {text}: {what}",
+                f"Formats are {', '.join(_FORMATS[1:])}: --also junit=check.xml.",
+            )
+        files.append((kind, Path(name)))
+    return files
 
 
 def _text(past: Past, kind: str) -> str:
     if kind == "json":
-        ruling = past if isinstance(past, Ruling) else None
-        return dumps(check.check_document(past.gates, past.turns, ruling))
+        return dumps(check.check_document(past))
     if kind == "markdown":
         steps = [step_markdown(*each, explain(*each)) for each in past.counted]
         return check.gates_markdown(past.gates, steps, _head(past))

@@ -175,8 +175,7 @@ def _of_study(place: Workspace, asked: Asked, force: bool) -> Past:
         if version.parent is None:
             gates.append(inconclusive(label, version.path, "it has no parent to compare with"))
             continue
-        both = f"{version.study}/{version.parent}", label
-        gates += _of_step(place, both, asked, force)
+        gates += _of_step(place, (f"{version.study}/{version.parent}", label), asked, force)
     return Past(gates=tuple(gates))
 
 
@@ -391,7 +390,7 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
 
 def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
     status: Status = "pass" if accept else "inconclusive"
-    text = _("was there at {before}, missing now; --accept takes it").format(before=before.label)
+    text = _("was at {before}, now missing; --accept takes it").format(before=before.label)
     return Gate(label, "comparable", "comparable", status, text, file)
 
 
@@ -521,8 +520,8 @@ def _beside_baseline(place: Workspace, asked: Asked, baseline: str, keeping: Kee
         times = found.get(version.id, [])
         if asked.names and not times:
             raise UsageError(
-                f"no time of {study.name}/{version.id} on {problem} is recorded",
-                f"`workbench time {study.name}/{version.id}:{problem}` takes it.",
+                f"no time for {study.name}/{version.id} on {problem} is recorded",
+                f"`workbench time {study.name}/{version.id}:{problem}` measures it.",
             )
         for each in times:
             # One device, as everywhere: the one of the newest time.

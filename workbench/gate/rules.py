@@ -187,7 +187,7 @@ def check_step(
     def add(kind: Kind, name: str, status: Status, message: str, line: int = 0) -> None:
         gates.append(Gate(version, kind, name, status, message, file, line))
 
-    forced = _("compared by force: {reason}")
+    forced = _("compared with --force: {reason}")
     gates += [inconclusive(version, file, forced.format(reason=x)) for x in comparison.reasons]
     for text in comparison.implausible:
         add("limit", "plausible", "fail", text)
@@ -288,7 +288,7 @@ def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
     if delta.new is None:
         said = _("{title} is not known: {reason}")
         return "inconclusive", said.format(title=delta.title, reason=told(delta.reason))
-    text = _("{title} is {new}, must be {sign} {bound:g}").format(
+    text = _("{title} is {new}; it must be {sign} {bound:g}").format(
         title=delta.title, new=quantity(delta.new, delta.unit), sign=sign, bound=bound
     )
     holds = BOUNDS[sign]
@@ -343,7 +343,7 @@ def check_programs(
     """
     label = f"@{difference.new.name}"
     gates = [
-        inconclusive(label, "", _("compared by force: {reason}").format(reason=reason))
+        inconclusive(label, "", _("compared with --force: {reason}").format(reason=reason))
         for reason in difference.reasons
     ]
     if rules.timed and difference.tried:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import UNSET
@@ -13,7 +12,9 @@ from rich.table import Table
 
 from workbench import __version__
 from workbench.analysis.times.regression import Turns
+from workbench.gate.claims import Ruling
 from workbench.gate.documents import CheckDocument, ClaimFacts, GateFacts, MeasuredTurns
+from workbench.gate.judging import Past
 from workbench.gate.rules import Gate, overall
 from workbench.language import N_, _, ngettext, told
 from workbench.units import count, several
@@ -22,9 +23,6 @@ from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text
 from workbench.views.text.escaping import command_data, command_property, inline
 from workbench.views.text.markdown import LIMIT, collapsed
 from workbench.views.text.safe_output import ascii_minus, quoted
-
-if TYPE_CHECKING:
-    from workbench.gate.claims import Ruling
 
 _TALLY = {
     "pass": N_("{n} passed"),
@@ -55,15 +53,13 @@ def summary(gates: Sequence[Gate]) -> str:
     return _(", ").join(parts) or _("nothing was checked")
 
 
-def check_document(
-    gates: Sequence[Gate], turns: Sequence[Turns] = (), ruling: Ruling | None = None
-) -> Json:
+def check_document(past: Past) -> Json:
     """The JSON document; `measured` are the pairs that ran in turns on a GPU, in seconds."""
     return CheckDocument(
-        status=overall(gates),
-        gates=[shaped(gate, GateFacts, line=gate.line or None) for gate in gates],
-        measured=[_measured(each) for each in turns] or UNSET,
-        claim=shaped(ruling, ClaimFacts) if ruling else UNSET,
+        status=overall(past.gates),
+        gates=[shaped(gate, GateFacts, line=gate.line or None) for gate in past.gates],
+        measured=[_measured(each) for each in past.turns] or UNSET,
+        claim=shaped(past, ClaimFacts) if isinstance(past, Ruling) else UNSET,
     ).plain()
 
 

@@ -357,7 +357,7 @@ def load(path: Path) -> Tuning:
     lines, torn = _lines(path)
     if not lines:
         raise MissingError(
-            f"there is no tuning {path}", "`workbench tune VERSION` makes one of a version."
+            f"there is no tuning {path}", "`workbench tune VERSION` makes one from a version."
         )
     return _tuning(lines, torn, path)
 

@@ -209,7 +209,7 @@ def _check(code: int, errors: bytes, shown: Path) -> None:
     if code and b"[Errno 28] " in errors:
         raise MissingError(
             f"{shown}: no space left to read it",
-            f"Free some space in {tempfile.gettempdir()}, or name another place: TMPDIR.",
+            f"Free some space in {tempfile.gettempdir()}, or name another place with TMPDIR.",
         )
     if code and (b"bad_alloc" in errors or b"MemoryError" in errors):
         raise DataError(

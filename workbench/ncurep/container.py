@@ -199,8 +199,8 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
             raise _cut(path, len(data), len(MAGIC) + SIZE.size, "in the file's first word")
         if b"Section: " in data[:_HEAD] or b'"Section Name"' in data[:_HEAD]:
             raise DataError(
-                f"{path}: details that ncu printed as text, and not an Nsight Compute report",
-                "They hold rounded numbers and no lines. Take the report itself: `ncu -o name`, or "
+                f"{path}: details that ncu printed as text, not an Nsight Compute report",
+                "They hold rounded numbers and no lines. Use the report itself: `ncu -o name`, or "
                 "the .ncu-rep that was printed.",
             )
         raise DataError(

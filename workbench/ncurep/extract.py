@@ -425,7 +425,7 @@ def _troubles(failures: list[str], others: list[str]) -> list[Notice]:
         message = "the native reader failed on " + "; ".join(failures[:3])
         out.append(Notice("unreadable-launch", clean(message)[:600]))
     if others:
-        message = "launches of other devices too: " + ", ".join(others)
+        message = "launches on other devices, too: " + ", ".join(others)
         out.append(Notice("several-devices", message))
     return out
 

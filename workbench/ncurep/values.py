@@ -224,7 +224,7 @@ def lacks(launches: Sequence[Launch], sources: Sequence[SourceFile]) -> tuple[No
     nan = [x for x in measured if _mostly_nan(x)]
     if nan:
         found.append(
-            Notice("nan-launch", f"most values are NaN, so nothing was measured of {_listed(nan)}")
+            Notice("nan-launch", f"most values are NaN, so nothing was measured for {_listed(nan)}")
         )
     partly = [x.absent for x in measured if not _mostly_nan(x)]
     names = sorted({name for absent in partly for name, why in absent.items() if why == "NaN"})

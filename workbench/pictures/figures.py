@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Kind = Literal["card", "ladder", "sweep", "roofline", "step"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _NOTHING = {
-    "ladder": "no time of {name} is recorded there",
-    "sweep": "no times of two problems of {name} are recorded there",
+    "ladder": "no time for {name} is recorded there",
+    "sweep": "no times for two problems of {name} are recorded there",
     "roofline": "no profile of {name} is recorded there",
 }
 
@@ -65,11 +65,11 @@ def _view(session: CoreSession, kind: Kind, targets: tuple[str, ...], selection:
         return diff_view(step, Head(heading=step.title, name=" → ".join(step.labels)))
     if len(targets) > 1:
         hint = f"`workbench export figure {kind} {targets[0]}`"
-        raise UsageError(f"{kind} is of one study", hint)
+        raise UsageError(f"{kind} shows one study", hint)
     study, selection = apart("".join(targets), selection)
     name = study or selection.study
     ladder = session.ladder(name, selection.problem, selection.device)
     if not any(rung.profile or rung.timing for rung in ladder.order):
         hint = "`workbench time` and `workbench profile` record what is drawn."
-        raise UsageError(f"nothing is recorded of {ladder.name}", hint)
+        raise UsageError(f"nothing is recorded for {ladder.name}", hint)
     return ladder_view(ladder)

@@ -50,7 +50,7 @@ def command(
     """Write STUDY's table of versions, times and speeds into a README, between two markers.
 
     The markers are the lines `<!-- workbench export readme STUDY -->` and `<!-- end of STUDY -->`;
-    what stands between them is replaced, nothing else.
+    only the text between them is replaced.
     """
     if chart is not None and chart.suffix not in FORMATS:
         raise UsageError(f"{chart} is not a picture", f"Name a file with {', '.join(FORMATS)}.")
@@ -60,7 +60,7 @@ def command(
     found = session.recorded(study or place.study, place.problem, place.device)
     name = found.study.name
     if not any(rung.timing for rung in found.rungs):
-        raise UsageError(f"no time of {name} is recorded", f"`workbench time {name}` takes them.")
+        raise UsageError(f"{name} has no recorded time", f"`workbench time {name}` measures them.")
     named = path or project.root / "README.md"
     file = Path(os.path.realpath(named))  # a link stays a link
     if path is None and not file.is_relative_to(os.path.realpath(project.root)):

@@ -57,7 +57,7 @@ def _matplotlib() -> Any:
         import matplotlib.figure
     except ImportError as error:
         raise MissingError(
-            "matplotlib is not installed, which draws pictures",
+            "matplotlib, which draws pictures, is not installed",
             "pip install '.[plot]' in workbench's checkout, or pip install matplotlib.",
         ) from error
     return matplotlib

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from workbench.processes import OverError
 
@@ -72,7 +71,7 @@ class Deadline:
         alarm = _Alarm(time.monotonic() + wait)
         timer = threading.Timer(wait, _ring)
         timer.daemon = True
-        before = signal.signal(_SIGNAL, _rung)
+        before = signal.signal(_SIGNAL, lambda *_signal: overdue())
         _ALARMS.append(alarm)
         timer.start()
         try:
@@ -128,10 +127,6 @@ def _ring() -> None:
     main = threading.main_thread().ident
     if _ALARMS and _SIGNAL and main is not None:
         signal.pthread_kill(main, _SIGNAL)  # this also interrupts waiting calls
-
-
-def _rung(_number: int, _frame: FrameType | None) -> None:
-    overdue()
 
 
 def overdue() -> None:

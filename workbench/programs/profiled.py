@@ -82,7 +82,7 @@ def _command_line() -> tuple[str, ...]:
     """
     if hasattr(builtins, "get_ipython") or hasattr(sys, "ps1") or sys.flags.interactive:
         raise UsageError(
-            "wb.profiled runs its script again, and a notebook or a prompt has no script",
+            "wb.profiled runs its script again, but a notebook or a prompt has no script",
             "Write the block into a file (in a notebook: %%writefile bench.py), and run it: "
             "`python bench.py`; then wb.Session().show('@NAME') here has what was captured.",
         )

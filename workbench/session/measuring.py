@@ -299,7 +299,7 @@ def ncu_commands(
     """
     if engine == "emulator":
         raise UsageError(
-            "--dry-run prints ncu's command, and the emulator has none",
+            "--dry-run prints ncu's command, but the emulator has none",
             "Use only one of them; --engine ncu --dry-run needs no GPU.",
         )
     project, study, versions = named.pick(run=False)

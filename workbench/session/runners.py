@@ -60,8 +60,8 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
         """The same task in a job.
 
         Args:
-            since: The time of its first start (ISO 8601), if it was interrupted since.
-            gpus: The GPUs that the job has.
+            since: When it was begun first (ISO 8601), if it was cut short then.
+            gpus: Those that the job has.
         """
         del since, gpus
         return self

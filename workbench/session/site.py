@@ -320,7 +320,7 @@ def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Sele
         ]
         if not own:
             raise UsageError(
-                f"nothing is recorded of {name} for --{field} {text}",
+                f"nothing is recorded for {name} with --{field} {text}",
                 did_you_mean(text, known, f"{field}s"),
             )
     default = _default_problem(project, name)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from workbench.analysis.source.links import common_end
 from workbench.disk.limits import SOURCE, read_regular
 from workbench.errors import MissingError, UsageError
 from workbench.model import Profile, SourceFile
@@ -41,7 +42,7 @@ class Texts:
         """
         parts = wanted.path.replace("\\", "/").split("/")
         found = self._by_name.get(parts[-1], [])
-        scores = {path: _common_end(parts, path.split("/")) for path in found}
+        scores = {path: common_end(parts, path.split("/")) for path in found}
         best = [path for path in found if scores[path] == max(scores.values())]
         texts = {path: self._load(path) for path in best}
         if wanted.sha256:
@@ -58,11 +59,6 @@ class Texts:
                 "Name a folder that holds one of them.",
             )
         return next((t.decode("utf-8", "replace") for t in texts.values()), None)
-
-
-def _common_end(one: list[str], other: list[str]) -> int:
-    most = min(len(one), len(other))
-    return next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
 
 
 def texts_at(where: str) -> Texts:
@@ -115,7 +111,7 @@ def supplied(label: str, profile: Profile, texts: Texts) -> Profile:
     found: Mapping[str, str | None] = {source.path: texts.find(source) for source in lacking}
     if lacking and not any(text is not None for text in found.values()):
         raise UsageError(
-            f"no file of {texts.where} is one that {label} names: "
+            f"no file in {texts.where} is one that {label} names: "
             f"{listed([source.path for source in lacking], 3)}",
             "Name the folder (or the Git revision) that holds these files.",
         )

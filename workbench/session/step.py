@@ -70,7 +70,7 @@ class Diff(Step):
             if not any(text for launch in profile.launches for text in launch.instructions.text)
         ]
         if bare:
-            return _("no machine code was collected of {names}").format(names=_(" and ").join(bare))
+            return _("no machine code was recorded for {names}").format(names=_(" and ").join(bare))
         return _("no hunk has machine code that is known on both sides")
 
     @cached_property

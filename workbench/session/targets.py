@@ -282,7 +282,7 @@ def load_report(place: Workspace, text: str, selection: Selection) -> tuple[Prof
         return _of_large(place, path, kernel, selection.launch)
     profile = select_kernels(read_report(path), kernel)
     if selection.engine == "emulator":
-        raise UsageError(f"{path} is an ncu report, not one of the emulator", "Leave out --engine.")
+        raise UsageError(f"{path} is an ncu report, not an emulator report", "Leave out --engine.")
     return profile, ""
 
 
@@ -382,7 +382,7 @@ class _Candidates:
             there = "; ".join(
                 dict.fromkeys(f"{e.problem} on {e.device} ({e.engine})" for e in self.all)
             )
-            hint = f"Recorded of {name}: {there}."
+            hint = f"Recorded for {name}: {there}."
             devices = [entry.device for entry in self.all]
             if selection.device and selection.device not in devices:
                 hint += " " + did_you_mean(selection.device, devices, "devices")
@@ -412,7 +412,7 @@ class _Candidates:
         counted = self.chosen.engine == "emulator"
         timing = self._timing(self.version.id, None if counted else self.chosen.device, damaged)
         if timing is not None and timing.source_hash not in ("", profile.source_hash):
-            notes.append("the time was measured on another state of the source than the counters")
+            notes.append("time and counters were measured on different states of the source")
         named = self.study.baseline
         on = timing.device.slug if timing is not None else self.chosen.device
         baseline = self._timing(named.id, on, damaged) if named else None

@@ -155,7 +155,7 @@ def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
         known = ", ".join(dict.fromkeys(each.device.name for each in every))
         hint = f"Record them on a GPU: `workbench time {study.name} --all-problems`."
         raise MissingError(
-            f"none of these times of {study.name} is recorded",
+            f"none of these times for {study.name} is recorded",
             f"Recorded devices: {known}." if known else hint,
         )
     on.sort(key=lambda each: (ids.index(each.version), each.flops, each.bytes))
@@ -165,8 +165,8 @@ def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
     notes = study.remarks if isinstance(study, SeenStudy) else ()
     if older := len(keys) - len(times):
         notes += (
-            f"{several(older, 'stored time')} of older sources left out; "
-            f"`workbench time {study.name} --all-problems` takes new ones",
+            f"{several(older, 'stored time')} from older sources left out; "
+            f"`workbench time {study.name} --all-problems` measures new ones",
         )
     return TimedVersions(study, [times], notes=notes)
 
@@ -199,7 +199,7 @@ def _measure(
                 other = "" if manner.resume else f", --since {begin} in place of --again"
                 runs.display.say(
                     f"{done} of {len(combinations)} combinations are measured and "
-                    f"kept; go on with the same command{other}"
+                    f"kept; continue with the same command{other}"
                 )
             raise
         out += [each for each in times.values() if each]

@@ -160,7 +160,7 @@ def refuse_for_program(text: str, **flags: bool) -> None:
     for flag, given in flags.items():
         if given:
             raise UsageError(
-                f"--{flag} applies to one kernel, and {text} is a whole program",
+                f"--{flag} applies to one kernel, but {text} is a whole program",
                 f"Name the kernel: {text}::KERNEL. `workbench show {text}` lists them.",
             )
 

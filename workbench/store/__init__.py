@@ -116,7 +116,7 @@ def component(text: str, what: str) -> str:
     if not name or len(name) > _MAX_NAME:
         raise UsageError(
             f"{what} {text[:40]!r} cannot be a file name",
-            f"A {what} needs 1 to {_MAX_NAME} characters, letters and digits best.",
+            f"A {what} needs 1 to {_MAX_NAME} characters, preferably letters and digits.",
         )
     return name
 

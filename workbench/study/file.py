@@ -339,7 +339,7 @@ class StudyFile:
         found = {name: np.ascontiguousarray(value[name]) for name in names}
         for name, array in found.items():
             if array.dtype.hasobject:
-                raise self.error(f"inputs(): `{name}` holds Python objects, and no numbers")
+                raise self.error(f"inputs(): `{name}` holds Python objects, not numbers")
         return found
 
     @_judged

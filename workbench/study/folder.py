@@ -329,7 +329,7 @@ def parse_target(text: str, project: Project, study: str | None = None) -> tuple
         raise UsageError(f"`{text}` is not a version", "Write v3, or sgemm/v3 with its study.")
     if "@" in version:
         raise UsageError(
-            f"`{text}` names a device, which is not taken here",
+            f"`{text}` names a device, which is not accepted here",
             f"Leave out @{version.partition('@')[2]}.",
         )
     found = named or study or project.default_study
@@ -508,7 +508,7 @@ class SeenStudy(Study):
 
     def _unknown(self, what: str) -> MissingError:
         return MissingError(
-            f"nothing is recorded here of study {self.name}: {what} is unknown without running "
+            f"nothing is recorded here for study {self.name}: {what} is unknown without running "
             f"kernels/{self.name}/study.py",
             f"`workbench verify {self.name}` runs it and records the result.",
         )

@@ -77,7 +77,7 @@ def read_launch(
                 f"`{name}` does not apply to a kernel in {'Triton' if triton else 'CUDA C++'}",
                 "Triton decides it from num_warps, num_stages and the code."
                 if triton
-                else "It is for Triton's kernels; write block and, if need be, dynamic_shared.",
+                else "It applies to Triton kernels; write block and, if need be, dynamic_shared.",
             )
     if not (_IDENTIFIER if triton else KERNEL).match(kernel):
         keys.fail(

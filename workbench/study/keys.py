@@ -239,7 +239,7 @@ _FORMS = {
     "value": ("`{key}` must hold strings or numbers, not {value!r}", "{key} = {example}"),
     "args": (
         "`{key}` must hold strings, numbers or lists of them, not {value!r}",
-        'args = ["x", "cdiv(N, 64)", 0.5], and a list in it for a struct',
+        'args = ["x", "cdiv(N, 64)", 0.5], with a nested list for a struct',
     ),
     **dict.fromkeys(("grid", "block", "cluster", "dynamic_shared", "shape"), _SIZES),
     "when": ("`{key}` must be an expression, not {value!r}", '{key} = "N > 512"'),
@@ -353,6 +353,6 @@ class Keys:
             self.fail(
                 key,
                 f"`{key.rpartition('.')[2]}` has {len(values)} dimensions",
-                f"A launch has at most {most}: x, y, z.",
+                f"A launch has at most {most} dimensions: x, y, z.",
             )
         return tuple(str(each).strip() for each in values)

@@ -397,7 +397,7 @@ def _plain(key: Key, text: str, names: dict[str, int], buffers: set[str]) -> Buf
         return BufferArg(name=text)
     if inside := _AT.match(text):
         if (offset := key.value(inside[2].strip(), names)) < 0:
-            raise key.error(f"argument `{text}` points before its buffer", "Count bytes from 0 on.")
+            raise key.error(f"argument `{text}` points before its buffer", "Count bytes from 0.")
         return BufferArg(name=inside[1], offset=offset)
     ctype, inner = split_cast(text)
     bounds = CTYPES[ctype]
@@ -444,7 +444,7 @@ def resolve_launches(
         if (threads := math.prod(block)) > MAX_THREADS:
             raise block_key.error(
                 f"{threads} threads per block for problem {problem.name}",
-                f"A block has at most {MAX_THREADS} threads, 32 times 32 or 1024 along x.",
+                f"A block has at most {MAX_THREADS} threads, such as 32 times 32, or 1024 along x.",
             )
         shared = shared_key.value(spec.dynamic_shared, names)
         if shared < 0:
@@ -486,7 +486,7 @@ def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem
         if isinstance(value, str) or value % 16:
             raise key.error(
                 f"`{text}` is {value} for problem {problem.name}, which is not a multiple of 16",
-                f'Ask for it: requires = "{text} % 16 == 0"; or leave it out.',
+                f'Require it: requires = "{text} % 16 == 0"; or leave it out.',
             )
 
 
@@ -657,7 +657,7 @@ def _number(key: Key, text: str, dtype: str, names: dict[str, int]) -> str:
     integer = _INTEGER.match(dtype)
     if is_float(text):
         if integer:
-            raise key.error(f"value {text} is not a {dtype}", "Write it without a point.")
+            raise key.error(f"value {text} is not a {dtype}", "Write it without a decimal point.")
         return text
     number = key.value(text, names)
     if not integer:
@@ -665,5 +665,5 @@ def _number(key: Key, text: str, dtype: str, names: dict[str, int]) -> str:
     bits = int(integer[2])
     low, high = (0, 2**bits - 1) if integer[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if not low <= number <= high:
-        raise key.error(f"value {number} is more than {dtype} holds", f"From {low} to {high}.")
+        raise key.error(f"value {number} is more than {dtype} can hold", f"From {low} to {high}.")
     return str(number)

@@ -318,7 +318,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
     """The first contradiction in a record; "" without one."""
     sizes = {each.name: each.size for each in launch.buffers}
     if len(sizes) != len(launch.buffers):
-        return "two buffers of one name"
+        return "two buffers with the same name"
     named = [each for each in (launch.image, launch.ptx) if each is not None]
     for each in launch.buffers:
         if each.size < 1 or not 0 <= each.address < 2**64:
@@ -366,5 +366,5 @@ def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
             return f"a pointer that leads outside of {pointer.target}"
     for texture in launch.textures:
         if texture.argument not in lengths or texture.buffer not in sizes:
-            return "a texture of no argument, or of no buffer"
+            return "a texture that belongs to no argument or no buffer"
     return ""

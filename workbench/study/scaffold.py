@@ -117,7 +117,7 @@ def check_study_name(name: str) -> None:
     if not _STUDY_NAME.match(name):
         raise UsageError(
             f"`{name}` cannot be a study's name",
-            "It becomes a folder: a letter first, then letters, digits and _.",
+            "It becomes a folder name: a letter first, then letters, digits and _.",
         )
 
 
@@ -382,7 +382,7 @@ def _continued(
         args.pop()
     if len(args) != len(given) or (len(args) < len(launch.args) and args[-1:] == [_NULL]):
         raise UsageError(
-            f"{launch.kernel} has {len(given)} parameters without a value, and its machine code "
+            f"{launch.kernel} has {len(given)} parameters without a value, but its machine code "
             f"takes {len(args)} arguments",
             "Triton leaves out those that are 1: say which, `--define NAME=1`.",
         )

@@ -88,7 +88,7 @@ def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunc
         struct = isinstance(launch.args[place], StructArg)
         raise key.error(
             f"argument {place + 1} of kernel {own_name(launch.kernel)} has {given[place]} bytes, "
-            f"and the kernel takes {wanted[place]}",
+            f"but the kernel takes {wanted[place]}",
             "Give every member of the struct in order, of its type: long(N), float(0.5), short(1)."
             if struct or wanted[place] > _WIDEST
             else "Give its type: long(N), float(0.5), double(N).",
@@ -107,8 +107,8 @@ def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken:
     if taken and is_texture != (taken in _TEXTURES):
         raise key.error(
             f"argument {place + 1} of kernel {own_name(kernel)} is {'a' if is_texture else 'no'} "
-            f"texture, and the kernel takes {taken}",
-            "Name a buffer there, or take a cudaTextureObject_t in the kernel."
+            f"texture, but the kernel takes {taken}",
+            "Name a buffer there, or let the kernel take a cudaTextureObject_t."
             if is_texture
             else "Describe one in a [[texture]] (`workbench docs front-matter`) and give its name.",
         )
@@ -116,15 +116,15 @@ def _check_pointer(key: Key, kernel: str, place: int, argument: Argument, taken:
     if isinstance(argument, ScalarArg) and taken.endswith("*") and not null:
         raise key.error(
             f"argument {place + 1} of kernel {own_name(kernel)} is the number {argument.value}, "
-            f"and the kernel takes a pointer, {taken}",
+            f"but the kernel takes a pointer, {taken}",
             "Name a buffer there (input, output or scratch buffer); long(0) is a null pointer.",
         )
     if isinstance(argument, BufferArg) and taken in CTYPES:
         raise key.error(
             f"argument {place + 1} of kernel {own_name(kernel)} is the buffer `{argument.name}`, "
-            f"and the kernel takes a number, {taken}",
-            "Write a parameter of the problem there, or an expression; or take a pointer in the "
-            "kernel.",
+            f"but the kernel takes a number, {taken}",
+            "Write a parameter of the problem there, or an expression; or let the kernel take a "
+            "pointer.",
         )
 
 
@@ -139,8 +139,8 @@ def _check_kind(key: Key, kernel: str, place: int, argument: Argument, kind: str
         "an integer", "a floating-point number")  # fmt: skip
     whole = f"{argument.value:.0f}" if floating and argument.value % 1 == 0 else "an integer"
     raise key.error(
-        f"argument {place + 1} of kernel {own_name(kernel)} is {is_}, {argument.value}, and the "
-        f"kernel takes {wants} of as many bytes",
+        f"argument {place + 1} of kernel {own_name(kernel)} is {is_}, {argument.value}, but the "
+        f"kernel takes {wants} of the same size",
         f"Write {whole}." if floating else f"Write float({argument.value}).",
     )
 
@@ -215,7 +215,7 @@ class Misread(NamedTuple):
     def words(self) -> str:
         """The fault in words."""
         kernel = own_name(self.launch.kernel)
-        words = "`{name}` is {given}, and {kernel} takes it as {written}"
+        words = "`{name}` is {given}, but {kernel} takes it as {written}"
         return words.format(name=self.name, given=self.given, kernel=kernel, written=self.written)
 
     def refuse(self, version: Version) -> None:
@@ -228,7 +228,7 @@ class Misread(NamedTuple):
                 self.words,
                 f"NumPy makes {self.given} by default: give `{self.name}` the type "
                 f'of the kernel in study.py (dtype="{self.taken}", .astype("{self.taken}")), or '
-                "take the wide type in the kernel.",
+                "use the wide type in the kernel.",
             )
 
 

@@ -150,8 +150,8 @@ def local_sources(
             if project.closed and not open_to_programs(_linked(project, candidate), folders):
                 raise UsageError(
                     f"{where}, which client programs may not read",
-                    "It may include files of kernels/, and of folders that -I in `flags` of a "
-                    "version names which it did not write itself.",
+                    "It may include files in kernels/, and in folders that -I names in the "
+                    "`flags` of a version that it did not write itself.",
                 )
             included = _included(project.root / candidate, candidate)
             found[candidate] = SourceFile(
@@ -402,7 +402,7 @@ def load_versions(project: Project, study: str) -> Versions:
     for version_id, (first, *more) in files.items():
         if more:
             broken[version_id] = UsageError(
-                f"{more[0]}: version {version_id} is also {first}",
+                f"{more[0]}: version {version_id} is also defined by {first}",
                 "Give one of them another number.",
             )
     versions = [version for *_, version in sorted(numbered, key=lambda entry: entry[:2])] + others
@@ -462,7 +462,7 @@ def _link(versions: list[Version], broken: dict[str, UsageError]) -> dict[str, V
         first = cycle[0]
         error = UsageError(
             f"{place(linked[first], 'parent')}: a cycle of parents: {' → '.join([*cycle, first])}",
-            "Name an earlier version as parent: a ladder needs a first one.",
+            "Name an earlier version as parent: a ladder needs a first version.",
         )
         broken.update(dict.fromkeys(cycle, error))
         for version_id in cycle:

@@ -75,7 +75,7 @@ class Seconds(click.ParamType[float]):
     "profiled",
     default=True,
     show_default=True,
-    help="Profile the winner and the runner-up, and explain their difference by counters.",
+    help="Profile the winner and the runner-up, and explain their difference with counters.",
 )
 @shared_run_options
 @format_option

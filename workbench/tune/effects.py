@@ -318,10 +318,10 @@ _COUNTS = {
 }
 #: Resources that a choice takes: their names and texts.
 _TAKES = {
-    "spills": (N_("spills"), "spills {old} → {new} bytes a thread"),
-    "local memory": (N_("local memory"), "local memory {old} → {new} bytes a thread"),
-    "registers": (N_("registers"), "registers {old} → {new} a thread"),
-    "shared memory": (N_("shared memory"), "shared memory {old} → {new} a block"),
+    "spills": (N_("spills"), "spills {old} → {new} bytes per thread"),
+    "local memory": (N_("local memory"), "local memory {old} → {new} bytes per thread"),
+    "registers": (N_("registers"), "registers {old} → {new} per thread"),
+    "shared memory": (N_("shared memory"), "shared memory {old} → {new} per block"),
 }
 _OCCUPANCY = "theoretical occupancy {old} → {new}"
 

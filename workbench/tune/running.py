@@ -91,8 +91,8 @@ class TuneManner(NamedTuple):
     Attributes:
         restart: Discard the records of earlier runs.
         profile: Profile winner and runner-up afterwards.
-        since: When this run first began (ISO 8601), if it was interrupted: its records are not
-            discarded, and a search that had ended does not begin again.
+        since: When this run was first begun (ISO 8601), if it was cut short since: its records
+            are not discarded, and a search that had ended is not begun again.
     """
 
     budget_s: float
@@ -200,8 +200,8 @@ class Tuner:
             self._display.say("note: the last kept line is incomplete and was left out")
         if earlier.trials:
             self._display.say(
-                f"{several(len(earlier.trials), 'trial')} of the same sources and space are kept "
-                "already; --restart drops them"
+                f"{several(len(earlier.trials), 'trial')} of the same sources and space are "
+                "already kept; --restart drops them"
             )
 
     # --- one problem -----------------------------------------------------------------------
@@ -506,7 +506,7 @@ def tuning_engine(project: Project, wanted: str, run: RunOptions, say: Say) -> E
             )
         return engines[0]
     taken = choose(wanted, project, short, silent)
-    name = "emulator, which ranks by counts and does not time" if not taken.times else "gpu"
+    name = "emulator, which ranks by counts and measures no times" if not taken.times else "gpu"
     say(f"engine: {name}")
     return taken
 

@@ -164,7 +164,7 @@ def _optuna() -> Any:
     except ImportError as error:
         raise MissingError(
             "this space is too large to try every choice, and Optuna is not installed",
-            "Install what searches it: `pip install 'workbench[tune]'`; or give a larger --budget, "
+            "Install Optuna: `pip install 'workbench[tune]'`; or give a larger --budget, "
             "or fewer values in [tune].",
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -26,7 +26,7 @@ _ENDED = {
 }
 #: The note under the emulator's table.
 _UNKNOWN = N_(
-    "ranked by counts alone: the emulator knows no latency, no caches and no clocks, so neighbours "
+    "ranked by counts alone: the emulator does not model latency, caches or clocks, so neighbours "
     "in this order may change places on a GPU; `workbench tune --engine gpu` times them"
 )
 #: The most cliffs in a table, and the most counters of a step beyond those in its sentence.

@@ -147,7 +147,7 @@ def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) 
         ((REPORT, "v33"), 2, "no version `v33`"),
         ((REPORT, "v3:n1025"), 2, "no problem `n1025`"),
         ((REPORT, "--version", "v3", "--study", "nope"), 2, "no study `nope`"),
-        ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "are of different studies"),
+        ((REPORT, "--version", "conv/v3", "--study", "sgemm"), 2, "belong to different studies"),
         ((REPORT, "v3", "--kernel", "softmax"), 2, "no kernel matches 'softmax'"),
         ((REPORT, "--study", "sgemm"), 2, "study `sgemm` already exists"),
         ((REPORT, "--study", "9x"), 2, "cannot be a study's name"),
@@ -155,7 +155,7 @@ def test_a_launch_that_was_never_measured_is_refused(run: Run, report: Reports) 
         (
             (str(DATA / "ladder_full.ncu-rep.zst"),),
             2,
-            "holds 5 kernels, and a study is made of one",
+            "holds 5 kernels, but a study is made from one",
         ),
         (("workbench.toml", "v3"), 5, "not an Nsight Compute report"),
         (("kernels", "v3"), 5, "is a folder"),

@@ -25,31 +25,45 @@ from workbench.analysis.cause.hypotheses import (
     Hypothesis,
     agreed,
     behaviour_of,
+    by_grid,
     rank,
 )
-from workbench.analysis.cause.places import Origin, bounded_in, dealt_in, ordered_in, place_of
-from workbench.analysis.cause.works import UNITS, change_of, works_of
+from workbench.analysis.cause.places import (
+    Origin,
+    bounded_in,
+    dealt_in,
+    ordered_in,
+    own_hunks,
+    place_of,
+)
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.kernels import KernelChange, speaking
 from workbench.analysis.launches import SideBySide
 from workbench.analysis.limits.limit import (
+    ELAPSED,
     FULL,
     RESOURCES,
+    UNITS,
     UNKNOWN,
     Limit,
     limit_of_launch,
     state_seconds,
+    works_of,
 )
 from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth, minus, over, times
 from workbench.analysis.plausible import broken
-from workbench.analysis.sameness import Doubt
+from workbench.analysis.sameness import Doubt, one_code
 from workbench.analysis.source.lines import scan
 from workbench.analysis.weight import Scale, tells
+from workbench.counters import catalog
+from workbench.language import _
 from workbench.model import Profile, Record
 
-#: A warp state (or kernel) that moved by less than this part of the longer time is not reported.
+#: Of a unit without a counter in the catalog the one that shows it: the highest share of all.
+_SHOWN = "sm_throughput"
+#: A warp state (or kernel) that moved by less than this part of the longer time is not told.
 _STALL = 0.02
 
 
@@ -137,13 +151,25 @@ def find_cause(
         comparison = compare(old, new, force=True, across=True)
         occupancy = [each for each in occupancy if each.kernel == new.launches[0].kernel]
     sides = _side(old), _side(new)
-    known = "unknown" not in (attribution.sources.old, attribution.sources.new)
+    same = one_code(old, new)
+    known = same or "unknown" not in (attribution.sources.old, attribution.sources.new)
+    launched = same and any(match.changes for match in attribution.launches)
     unfilled, hypotheses = _unfilled(comparison), rank(comparison, *sides)
     room = _room(comparison, occupancy, unfilled=unfilled)
 
     def place(counter: Delta, way: str) -> Origin:
         at = attribution, time, occupancy
-        return place_of(counter.id, way, *at, known=known, change=counter.delta)
+        found = place_of(counter.id, way, *at, known=known, change=counter.delta)
+        if launched and found.link == "elsewhere" and way in ("count", "work"):
+            return Origin(link="launch")
+        if way != "count" or found.link != "hunk":
+            return found
+        found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
+        if found.dealt is None or not found.dealt.alone:
+            return found
+        # Lines that run as often in each thread only follow; edited ones made room for fewer.
+        hunks = found.hunks if found.by != "lines" else own_hunks(counter.id, attribution)
+        return Origin(link="launch", hunks=hunks, by=found.by, dealt=found.dealt)
 
     proofs, scale = [], Scale(old, comparison)
     useless, slight = held_nothing_up(comparison, sides), agreed(comparison)
@@ -155,7 +181,9 @@ def find_cause(
         told = delta_of(comparison, h, sides)
         where = place(told, h.way)
         beside = None
-        if h.way == "occupancy" and unfilled:
+        if h.way == "occupancy" and by_grid(comparison):
+            where, beside = Origin(link="launch"), comparison["waves"]
+        elif h.way == "occupancy" and unfilled:
             where, beside = Origin(link="launch"), comparison["waves"] if room else None
         elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
@@ -164,17 +192,14 @@ def find_cause(
         if h.way == "wait":
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
-                # A count gives the exact place, samples only an approximate one.
-                where = place(beside, "count")
+                # A count says exactly where, samples only about.
+                where = structs.replace(place(beside, "count"), dealt=None)
             elif known:
                 where = place_of_wait(comparison, h, where, attribution, new)
             if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
-                continue  # no evidence that its pipe was held up
-        if h.way == "count" and where.link == "hunk":
-            dealt = dealt_in(told, comparison, attribution, old, new)
-            where = structs.replace(where, dealt=dealt)
+                continue  # nothing says that its pipe was held up
         proofs.append(Proof(counter=told, place=where, way=h.way, score=h.score, beside=beside))
-    if (first := _hidden(proofs)) is not None:
+    if (first := _hidden(proofs, grid=by_grid(comparison))) is not None:
         proofs = [first, *(each for each in proofs if each is not first)]
     if comparison["duration"].delta is None:
         proofs = _counted(old, comparison, place)
@@ -242,17 +267,19 @@ _SECTORS = 0.01
 _AS_MUCH = 0.8
 
 
-def _hidden(proofs: Sequence[Proof]) -> Proof | None:
+def _hidden(proofs: Sequence[Proof], *, grid: bool) -> Proof | None:
     """The proof that explains as much as occupancy, if occupancy comes first.
 
-    More warps hide any wait and any work. If an edit changed a wait, that is the wait they hid;
-    counts of instructions and of another kind together are such evidence too.
+    More warps hide any wait and any work. A wait that an edit changed names the one that they hid;
+    so do counts of instructions and of another kind together. What a `grid` brought is told second.
     """
     if len(proofs) < 2 or proofs[0].way != "occupancy":
         return None
     least, rest = _AS_MUCH * proofs[0].score, proofs[1:]
-    edited = rest[0].way == "wait" and rest[0].place.link == "hunk" and rest[0].beside is not None
-    if edited and rest[0].score >= least:
+    edited, beside = rest[0].way == "wait" and rest[0].place.link == "hunk", rest[0].beside
+    if grid and edited and (beside is None or not is_pipe(beside)):
+        return rest[0] if rest[0].score >= HALF * proofs[0].score else None
+    if edited and beside is not None and rest[0].score >= least:
         return rest[0]
     best = {each.counter.id == "instructions": each for each in rest[::-1] if each.way == "count"}
     enough = sum(each.score for each in best.values()) >= least
@@ -285,9 +312,9 @@ def _counted(
     heaviest = [
         max((each for each in costs if (each[1].delta or 0.0) * side > 0), key=lambda x: x[0])
         for side in (-1, 1)
-        if any((delta.delta or 0.0) * side > 0 for _, delta in costs)
+        if any((delta.delta or 0.0) * side > 0 for __, delta in costs)
     ]
-    most = max((cost for cost, _ in heaviest), default=0.0)
+    most = max((cost for cost, __ in heaviest), default=0.0)
     told = [taught(comparison, delta) for cost, delta in heaviest if cost >= _BALANCED * most]
     return [
         Proof(counter=named, place=place(count, "count"), way="count", score=1.0)
@@ -352,7 +379,9 @@ def _unfilled(comparison: Comparison) -> bool:
 def _room(
     comparison: Comparison, occupancy: Sequence[OccupancySplit], *, unfilled: bool
 ) -> tuple[Delta, ...]:
-    """The resources that moved occupancy in its direction."""
+    """The resources that moved occupancy in its direction; the number of blocks if none did."""
+    if by_grid(comparison):
+        return (comparison["blocks"],)
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:
@@ -382,11 +411,28 @@ def delta_of(
     if hypothesis.way != "work":
         return comparison[hypothesis.counter]
     old, new = (side.works[hypothesis.counter] for side in sides)
-    known = UNITS[hypothesis.counter].counter
-    share = comparison[known] if known and not (old and new) else None
+    unit = UNITS[hypothesis.counter]
+    share = comparison[unit.counter] if unit.counter and not (old and new) else None
     if share is not None and share.moved:
         return share
-    return change_of(hypothesis.counter, old, new, moved=True)
+    known = catalog()[unit.counter or _SHOWN]
+    its, their = _("Cycles of {unit} at its peak rate"), _("Cycles of {unit} at their peak rate")
+    return Delta(
+        id=known.id,
+        title=(their if unit.named.endswith("s") else its).format(unit=unit.title),
+        group=known.group,
+        unit="cycle",
+        better="lower",
+        ncu=f"{(unit.worked or unit.metrics)[0]}{ELAPSED} × {unit.clock or 'cycles'}",
+        old=old,
+        new=new,
+        delta=new - old,
+        relative=new / old - 1.0 if old else None,
+        moved=True,
+        verdict="changed",
+        rule=_("derived: share of peak × cycles"),
+        derived=True,
+    )
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
@@ -534,7 +580,7 @@ def _count(
         if (
             (nowhere and _ratio(delta) >= HALF)
             or delta.id == "local_sectors"
-            or set(found.hunks) & set(hunks)
+            or (set(found.hunks) & set(hunks) and found.link != "launch")
         ):
             return delta
     return None

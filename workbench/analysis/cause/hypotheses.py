@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import structs
 
 from workbench.analysis.aggregate import Combined
-from workbench.analysis.cause.works import UNITS
 from workbench.analysis.compare import Comparison, Delta
-from workbench.analysis.limits.limit import UNKNOWN, Load, Running, loads, running_of
+from workbench.analysis.limits.limit import UNITS, UNKNOWN, Load, Running, loads, running_of
 from workbench.analysis.optional import Maybe, growth, largest, minus, over, plus, times, total
 from workbench.counters import DERIVED_NOISE, IMPLAUSIBLE, Missing, Reading
 from workbench.gpus import chip_for
@@ -288,12 +287,16 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "global_store_sectors": lambda s: largest(
             times(_global_bound(s), _own(s, "store")), times(s.bound("l2"), _through(s, "write"))
         ),
-        "global_atomics": lambda s: times(s.part(_QUEUES | _LATENCY), _met(s)),
+        "global_atomics": lambda s: times(
+            s.part(_QUEUES | _LATENCY), _part_of_sectors(s, "global_atomics")
+        ),
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
-            # It is unknown whether waits of warps that copy for others hold up any warp.
-            times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _local(s))) if not s.roles else 0.0,
+            # It is unknown if waits of warps that copy for others hold up any warp.
+            times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _part_of_sectors(s, "local_sectors")))
+            if not s.roles
+            else 0.0,
         ),
         "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
         "dram_bytes": lambda s: s.bound("dram"),
@@ -417,16 +420,10 @@ def _own(side: Behaviour, kind: str) -> Maybe:
     return over(loads if kind == "load" else stores, plus(loads, stores))
 
 
-def _met(side: Behaviour) -> Maybe:
-    """Part of the lanes' requests to the L2 that are atomics, which wait for one another there."""
-    atomics = side.value("global_atomics")
-    return over(atomics, plus(atomics, side.value("global_sectors"))) if atomics else atomics
-
-
-def _local(side: Behaviour) -> Maybe:
-    """Part of the sectors that belong to local memory, which the L2 reads as well."""
-    local = side.value("local_sectors")
-    return over(local, plus(local, side.value("global_sectors"))) if local else local
+def _part_of_sectors(side: Behaviour, name: str) -> Maybe:
+    """Part of what is asked of the L2 that is of local memory, or atomics, which wait there."""
+    own = side.value(name)
+    return over(own, plus(own, side.value("global_sectors"))) if own else own
 
 
 def _through(side: Behaviour, kind: str) -> Maybe:
@@ -464,12 +461,15 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
 def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     """Logarithm of the ratio of occupancies if that may be a cause; else 0.
 
-    More warps that copy for the others hide no latency. If the grid changed and as many blocks fit
-    as before, the grid itself causes more warps. As many warps on fewer SMs are not more warps on
-    the chip.
+    Warps that copy for the others hide nothing by being more. Where the grid changed, fills all SMs
+    and as many blocks fit as before, more warps are how the grid came. And as many warps that share
+    fewer SMs are no more warps on the chip.
     """
-    fit, ratio = comparison["theoretical_occupancy"], _log(comparison, "achieved_occupancy")
-    same = comparison["blocks"].moved and fit.old is not None and not fit.moved
+    ratio, waves = _log(comparison, "achieved_occupancy"), comparison["waves"]
+    same = by_grid(comparison) and (
+        min(waves.old or 1, waves.new or 1) >= 1
+        or (comparison["blocks"].delta or 0.0) * (ratio or 0.0) <= 0
+    )
     moved = comparison["achieved_occupancy"].moved
     if ratio is None or not moved or old.roles != new.roles or same:
         return 0.0
@@ -477,6 +477,12 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
         return ratio
     spread = math.log((1.0 - new.running.uneven) / (1.0 - old.running.uneven))
     return _less(ratio, ratio + spread)
+
+
+def by_grid(comparison: Comparison) -> bool:
+    """True if the grid changed, and as many blocks fit on an SM as before."""
+    fit = comparison["theoretical_occupancy"]
+    return comparison["blocks"].moved and fit.old is not None and not fit.moved
 
 
 #: States that take turns.

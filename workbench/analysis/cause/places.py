@@ -26,6 +26,7 @@ from workbench.analysis.limits.occupancy import OccupancySplit
 from workbench.analysis.optional import growth
 from workbench.analysis.source.hunks import Size
 from workbench.analysis.source.lines import Tokens, scan
+from workbench.language import N_
 from workbench.model import Number, Profile, Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
@@ -65,15 +66,22 @@ _EDITED = 0.2
 
 
 class Dealt(Record, frozen=True):
-    """A count that moved with the number of threads, and `sizes` that set it in `hunks`.
+    """A count that went with the number of threads, and `sizes` that set it in `hunks`, if known.
 
-    `threads` is the factor of the number of threads, `each` that of the count of one thread.
+    `threads` (or blocks, as `of` says) are so many times as many as before, `each` has so many
+    times as much of the count.
     """
 
     hunks: tuple[int, ...]
     sizes: tuple[Size, ...]
     threads: float
     each: float
+    of: str = N_("threads")
+
+    @property
+    def alone(self) -> bool:
+        """True if the launch alone moved the count: each thread, or block, has as much of it."""
+        return not self.sizes and abs(math.log(self.each)) <= _ONE
 
 
 class Origin(Record, frozen=True):
@@ -134,7 +142,8 @@ def place_of(
         changed = any(match.changes for match in attribution.launches)
         return Origin(link="launch" if changed else "elsewhere")
     if way == "wait":
-        return _of_wait(counter, time)
+        waited = sum(_amount(part, counter) for part in (time.parts if time is not None else ()))
+        return _largest(_seconds(time, counter), waited) or Origin(link="elsewhere")
     splits = [_split(attribution, name) for name in _LINES.get(counter, (counter,))]
     moved = [s for s in splits if s is not None and s.delta]
     if change is not None:
@@ -151,11 +160,22 @@ def place_of(
             return structs.replace(found, launch=launch) if more else found
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
-    if moved and code:
-        # No hunk has it: the cause is the launch if its lines say so, else the compiler.
+    if moved and (code or _launched(moved[0]) > 0):
+        # No hunk has it: it is the launch's where its lines say so, else the compiler's.
         return Origin(link="launch" if _launched(moved[0]) > 0 else "compiler")
     whole = _largest(_seconds(time), time.delta_s) if time is not None else None
     return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
+
+
+def own_hunks(counter: str, attribution: Attribution) -> tuple[int, ...]:
+    """The hunks on whose own lines most of a counter's change lies; none if it lies on no edit."""
+    splits = (_split(attribution, name) for name in _LINES.get(counter, (counter,)))
+    split = next((split for split in splits if split is not None and split.delta), None)
+    parts = [part for part in split.parts if part.link == "hunk"] if split is not None else []
+    found = _largest(
+        {part.hunks: float(part.delta) for part in parts}, sum(float(part.delta) for part in parts)
+    )
+    return found.hunks if found is not None else ()
 
 
 def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
@@ -166,9 +186,10 @@ def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
 
 #: Counts of the warps' own work; threads share the amounts moved by caches and memory.
 _BY_WARPS = frozenset(
-    {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests"}
-)
-#: From this factor on the number of threads counts as changed.
+    {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests",
+     "global_atomics"}
+)  # fmt: skip
+#: From this factor on the number of threads is another one.
 _OTHERS = math.log(1.2)
 #: A count follows the threads if their logarithm is at least this part of its own.
 _FOLLOWS = 0.9
@@ -179,20 +200,29 @@ _ONE = 0.05
 def dealt_in(
     counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
 ) -> Dealt | None:
-    """The constant that set the number of threads, if a count followed that number alone.
+    """The launch's number of threads (or blocks), if a count went with it, and what set that.
 
-    A constant in the source or the command line changed by the inverse of the factor of threads or
-    blocks (tiles half as large are twice as many), and the front matter uses it for the launch.
+    A constant of the source or the command line changed by the inverse of the factor of threads or
+    blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
+    Without one, threads that have no more of the count than before left part of it to the launch.
     """
     threads, blocks = (
         growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
     )
     moved = growth(counter.old, counter.new)
-    if counter.id not in _BY_WARPS or threads is None or blocks is None or moved is None:
+    if counter.id not in _BY_WARPS or threads is None or blocks is None or not moved:
         return None
+    for of, way in ((N_("threads"), threads), (N_("blocks"), blocks)):
+        part = way / moved
+        one = len(old.launches) == len(new.launches) == 1
+        if _EDITED <= part <= 1 + _ONE / abs(moved) and abs(way) >= _OTHERS and one:
+            launched = Dealt((), (), math.exp(way), math.exp(moved - way), of)
+            break
+    else:
+        launched = None
     follows = 0 < _FOLLOWS * abs(moved) <= threads * math.copysign(1, moved)
     if not follows or abs(threads) < _OTHERS:
-        return None
+        return launched
     ways = [way for way in (threads, blocks) if abs(way) >= _OTHERS]
     defined, words = _defined(old, new), (_launch_words(old), _launch_words(new))
     found: dict[int, list[Size]] = {}
@@ -206,7 +236,7 @@ def dealt_in(
         if decided := _decided(written, ways):
             found[hunk.id] = decided
     if not found:
-        return None
+        return launched
     return Dealt(
         hunks=tuple(found),
         sizes=tuple(dict.fromkeys(size for sizes in found.values() for size in sizes)),
@@ -309,6 +339,8 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
         # The work that it gave up went on elsewhere, at less cost: both places are the edit.
         other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
         chosen += [hunk for hunks in other for hunk in hunks]
+    # Of hunks that share all that they have with a larger one, this is the edit.
+    chosen = [hunk for hunk in chosen if not any(_inside(hunk, x, amounts, each) for x in chosen)]
     chosen = chosen[:_MOST]
     # Amounts shared with an unnamed hunk do not belong to the named ones.
     share = sum(amount for hunks, amount in amounts.items() if set(hunks) <= set(chosen)) / change
@@ -321,6 +353,12 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
         lost=tuple(sorted(hunk for hunk in swapped if each[hunk] < 0)),
         gained=tuple(sorted(hunk for hunk in swapped if each[hunk] > 0)),
     )
+
+
+def _inside(hunk: int, other: int, amounts: _Amounts, each: dict[int, float]) -> bool:
+    """True if a larger hunk has a part in every amount of this one."""
+    larger = abs(each[other]) > abs(each[hunk])
+    return larger and all(other in hunks for hunks in amounts if hunk in hunks)
 
 
 def _swapped(
@@ -355,14 +393,8 @@ def _launched(split: CounterSplit) -> float:
     return launch / float(split.delta) if split.delta else 0.0
 
 
-def _of_wait(state: str, time: TimeSplit | None) -> Origin:
-    """The origin of a wait, from the samples."""
-    change = sum(_amount(part, state) for part in (time.parts if time is not None else ()))
-    return _largest(_seconds(time, state), change) or Origin(link="elsewhere")
-
-
-#: State -> the synchronization that causes it: a wait at a block's barrier may also be for warps
-#: delayed by an mbarrier.
+#: State -> the synchronization that causes it: warps that wait at a block's barrier may also
+#: come late from an mbarrier.
 _ORDERS = {"barrier_stall": ("barriers", "arrivals"), "long_scoreboard": ("arrivals",)}
 
 

@@ -322,7 +322,7 @@ def _through(chip: Chip, every: Touched, stores: Touched, passes: float) -> dict
     """
     out = {_("the L1 data stage"): max(every.lines, every.sectors * _OF_LINE) + passes}
     if chip.store_sectors:
-        out[_("the way from L1 to L2")] = stores.sectors / chip.store_sectors
+        out[_("the path from L1 to L2")] = stores.sectors / chip.store_sectors
     out = {unit: cycles / chip.sms for unit, cycles in out.items()}
     if chip.l2_requests:
         out[_("the L2")] = stores.lines / chip.l2_requests * chip.sm_clock

@@ -259,7 +259,7 @@ def _launch(seen: Examined) -> Way | None:
     time = seen.side.running
     if not time.short:
         return None
-    words = _("Launch less often: join it with the kernels before or after it")
+    words = _("Launch less often: fuse it with the kernels before or after it")
     why = _("the busiest SM is active {busiest:.0%} of the time").format(busiest=time.busiest)
     return Way("launch", words, time.outside, why, 3, "busiest_cycles")
 
@@ -272,7 +272,7 @@ def _overlap(seen: Examined) -> Way | None:
         "Start loads from global memory earlier: ahead of the loop, or as asynchronous copies"
     )
     if seen.mix.copies_alone:
-        words = _("Start copies from global memory earlier: more stages under way at a time")
+        words = _("Start copies from global memory earlier: more stages in flight at a time")
     return made("overlap", found, words, 2, "long_scoreboard", line)
 
 
@@ -286,7 +286,7 @@ def _barriers(seen: Examined) -> Way | None:
     if held < 1.0:
         share *= held
         words = _(
-            "warps spend {share:.0%} of their time in barrier stalls that are not of wgmma"
+            "warps spend {share:.0%} of their time in barrier stalls that wgmma does not cause"
         ).format(share=share)
     found = bound(seen, (1.0, ""), (share, words), _ISSUING | _L1 | _FAR)
     words = _("Wait at fewer barriers: double buffering, or smaller blocks")
@@ -379,7 +379,7 @@ def _tensor(seen: Examined) -> Way | None:
         return None
     said = _(
         "{share:.0%} of the instructions are float32 arithmetic, which tensor "
-        "cores do {ratio:.2g} times as fast, with three TF32 products for one"
+        "cores do {ratio:.2g} times as fast, even with three TF32 products for each"
     ).format(share=share, ratio=ratio)
     part = share * (1.0 - 1.0 / ratio), said
     found = bound(seen, part, seen.went({"issue": 1.0, "fma": 1.0}, ()), _FAR)

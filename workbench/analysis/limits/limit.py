@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import structs
 
 from workbench.analysis.aggregate import Recent, main_launch, value_of
-from workbench.analysis.optional import largest, over, times
+from workbench.analysis.optional import Maybe, largest, over, times, total
 from workbench.analysis.plausible import broken
 from workbench.analysis.weight import TELLING, WELL
 from workbench.counters import Counter, catalog, line_metric
@@ -361,6 +361,8 @@ _FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whether or not warps wait (asynchronous copies let no warp
 #: wait): ncu's rules call 80% a bottleneck. From `_MUCH` on it is shown beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
+#: Where device memory limits, an L2 that is fuller by so many points does so before it.
+_FULLER = 10.0
 
 
 class Resource(Record, frozen=True):
@@ -386,6 +388,7 @@ class Resource(Record, frozen=True):
 
 
 RESOURCES = of_all_chips("resource", Resource)
+UNITS: dict[str, Resource] = {unit.id: unit for unit in RESOURCES if not unit.rest}
 
 
 class Load(Record, frozen=True):
@@ -490,6 +493,9 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
     if queued and not waited and any(load.resource.id in _QUEUED for load in full):
         # A memory that no warp waits for ranks behind units that warps queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
+    l2 = next((load for load in busy if load.resource.id == "l2"), None)
+    if l2 and full and full[0].resource.id == "dram" and l2.active >= full[0].active + _FULLER:
+        full = (l2, *full)
     time, grid = running_of(launch), _short_grid(launch, device, full)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
         share = 100 * time.busiest
@@ -527,7 +533,7 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
     share = 100 * first.share
     part = _("{share:.0f}% of warp time").format(share=share)
     for load in busy[:1] if busy and busy[0].active >= _MUCH else ():
-        part = _("{part}, beside {unit} at {share:.0f}%").format(
+        part = _("{part}, alongside {unit} at {share:.0f}%").format(
             part=part, unit=load.resource.title, share=load.active
         )
     words = _("latency: {id}, {part}")
@@ -572,7 +578,7 @@ def _short_grid(
         warps = blocks * -(-math.prod(launch.block) // WARP_SIZE)
         each = over(value_of(launch, "instructions"), warps)
         idle = each is not None and each < _AT_ONCE
-        what = _("that end almost at once") if idle else _("of unequal work")
+        what = _("that end almost at once") if idle else _("with unequal work")
         words = _(
             "{waves:.0f} waves of blocks {what}: SMs are active {part:.0f}% of the time"
         ).format(waves=waves, what=what, part=part)
@@ -585,8 +591,43 @@ def _short_grid(
 
 
 def _percent(launch: Launch, name: str) -> float | None:
-    for suffix in (".avg.pct_of_peak_sustained_elapsed", ".sum.pct_of_peak_sustained_elapsed"):
+    for suffix in (ELAPSED, ".sum.pct_of_peak_sustained_elapsed"):
         metric = launch.metrics.get(name + suffix)
         if metric is not None and not isinstance(metric.value, str):
             return float(metric.value)
     return None
+
+
+# --- The work of units ---------------------------------------------------------------------------
+#
+# ncu's set *basic* holds no counts, but how near its peak every unit was; and no count says what a
+# unit did whose instructions differ in size or cost. Share × cycles are the cycles that the unit
+# needs for its work at its peak rate, so that their ratio on two sides is that of the work,
+# whatever the peak is
+# (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure). An SM's
+# units count its cycles. The L2 counts its own where a report holds them; its clock follows the
+# SMs' within 2% in one run, and 7% in two.
+
+#: Ends the name of a share of the peak over all of the time.
+ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+
+
+def works_of(profile: Profile) -> dict[str, float]:
+    """Cycles that units need at their peak, by the keys of `UNITS`; those known."""
+    launches = [launch for launch in profile.launches if launch.profiled]
+    found = {name: total(_work(one, unit) for one in launches) for name, unit in UNITS.items()}
+    return {name: work for name, work in found.items() if work is not None}
+
+
+def _work(launch: Launch, unit: Resource) -> Maybe:
+    cycles = _read(launch, unit.clock) if unit.clock else None
+    names = (name + ELAPSED for name in unit.worked or unit.metrics)
+    share = next((s for name in names if (s := _read(launch, name)) is not None), None)
+    if share is None and unit.counter:  # older reports have it of active cycles alone
+        share = times(value_of(launch, unit.counter), running_of(launch).mean)
+    return times(over(share, 100.0), cycles or value_of(launch, "cycles"))
+
+
+def _read(launch: Launch, name: str) -> Maybe:
+    metric = launch.metrics.get(name)
+    return None if metric is None or isinstance(metric.value, str) else float(metric.value)

@@ -139,7 +139,7 @@ def unfit(
     shared = kernel.static_shared + dynamic_shared
     if shared > chip.shared_per_block:
         return (
-            f"{shared:,} bytes of shared memory a block; the chip has {chip.shared_per_block:,}",
+            f"{shared:,} bytes of shared memory per block; the chip has {chip.shared_per_block:,}",
             "Declare smaller arrays, or set a smaller `dynamic_shared` in [[launch]].",
         )
     if of_block(chip, kernel, threads, dynamic_shared).blocks:
@@ -148,7 +148,7 @@ def unfit(
     return (
         f"{threads:,} threads of {kernel.registers} registers: not one block fits on an SM, "
         f"which has {chip.registers_per_sm:,} registers",
-        f"Launch fewer threads a block, or let ptxas use {most} registers a thread at most: "
+        f"Launch fewer threads per block, or let ptxas use at most {most} registers per thread: "
         f"`__launch_bounds__({threads})` at the kernel, or -maxrregcount in `flags`.",
     )
 

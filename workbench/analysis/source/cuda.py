@@ -432,9 +432,9 @@ def _parameter(reader: Reader, node: Node) -> None:
     reader.later(*reader.fed("shape", index, *reader.children(node)))
 
 
-def _compound(reader: Reader, node: Node) -> None:
+def _scoped(reader: Reader, node: Node) -> None:
     close = reader.open_scope(node)
-    reader.later(*node.children, close)
+    reader.later(*reader.children(node), close)
 
 
 def _declaration(reader: Reader, node: Node) -> None:
@@ -558,11 +558,6 @@ def _return(reader: Reader, node: Node) -> None:
     reader.later(*reader.fed("return", reader.function.symbol, *reader.children(node)))
 
 
-def _lambda(reader: Reader, node: Node) -> None:
-    close = reader.open_scope(node)
-    reader.later(*reader.children(node), close)
-
-
 def _local_macro(reader: Reader, node: Node) -> None:
     if reader.function is not None:
         reader.macro(node)
@@ -575,7 +570,7 @@ def _kept(reader: Reader, node: Node) -> None:
 #: Node type -> its visitor. For other types the children are visited.
 HANDLERS: Mapping[str, Callable[[Reader, Node], None]] = {
     "function_definition": _function,
-    "compound_statement": _compound,
+    "compound_statement": _scoped,
     "declaration": _declaration,
     "assignment_expression": _assignment,
     "update_expression": _update,
@@ -584,7 +579,7 @@ HANDLERS: Mapping[str, Callable[[Reader, Node], None]] = {
     "switch_statement": _switch,
     "if_statement": _if,
     "preproc_call": _pragma,
-    "lambda_expression": _lambda,
+    "lambda_expression": _scoped,
     **dict.fromkeys(["for_statement", "for_range_loop"], _for),
     **dict.fromkeys(["while_statement", "do_statement"], _while),
     **dict.fromkeys(["preproc_ifdef", "preproc_if"], _conditional),

@@ -483,7 +483,7 @@ def pair_files(
     for b, path in enumerate(paths[1]):
         by_name.setdefault(path[-1], []).append(b)
     take(
-        (_common_end(path, paths[1][b]) + _alike(before[a], after[b]) / 2, a, b)
+        (common_end(path, paths[1][b]) + _alike(before[a], after[b]) / 2, a, b)
         for a, path in enumerate(paths[0])
         for b in by_name.get(path[-1], ())
     )
@@ -506,7 +506,8 @@ _SAME_FILE = 0.5
 _COMPARED = 400
 
 
-def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
+def common_end(one: Sequence[str], other: Sequence[str]) -> int:
+    """Parts that two paths have in common at their ends."""
     most = min(len(one), len(other))
     return next((n for n in range(most) if one[-1 - n] != other[-1 - n]), most)
 

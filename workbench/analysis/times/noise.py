@@ -196,7 +196,7 @@ def _of_sum(profile: Profile, ncu: str, value: Number, rest: Number | None) -> C
     return Chance(
         low=low,
         high=high,
-        words=_("{who} {run} as often as timing decides, and {part}").format(
+        words=_("{who} {run} a number of times that depends on timing, and {part}").format(
             who=who, run=run, part=part
         ),
     )
@@ -210,7 +210,7 @@ def _of_mean(
     if rest is not None and abs(now - rest) <= _EQUAL * abs(now):
         return None
     who, run, __ = _who(profile, value.ncu)
-    words = _("{who} {run} as often as timing decides").format(who=who, run=run)
+    words = _("{who} {run} a number of times that depends on timing").format(who=who, run=run)
     if rest is None or abs(now - rest) > max(noise_of(counter, now, rest), MATERIAL * abs(now)):
         high = 100.0 if counter.unit == "%" else _ANY * abs(now)
         return Chance(low=0.0, high=high, words=words)

@@ -240,7 +240,7 @@ def judged_words(judged: RunVerdict, new: Estimate, allowed: float, resolution: 
     """The verdict for a gate's message: the compared runs, the omitted ones, the conclusion."""
     pool = judged.pool
     said = (
-        [_("{earlier} of an earlier level left out").format(earlier=several(pool.earlier, "run"))]
+        [_("{earlier} from an earlier level left out").format(earlier=several(pool.earlier, "run"))]
         if pool.earlier
         else []
     )

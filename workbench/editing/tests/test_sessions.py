@@ -411,7 +411,7 @@ def test_a_saved_edit_is_tried_and_told(project: Path) -> None:
         assert "linked to hunk 1" in (await client.told("window/showMessage"))["message"]
         assert await client.wrong(V3) == []
         # 32 lanes in one bank, which no text says.
-        assert "wavefronts 32.0 a request, ideal 1.00" in (await client.hints(V3))[47]
+        assert "wavefronts 32.0 per request, ideal 1.00" in (await client.hints(V3))[47]
         same("editing/saved.txt", client.recorded())
         client.save(V3, text_of(V3, RACE))
         assert await client.wrong(V3) == []

@@ -188,8 +188,8 @@ def wrong_elements(
             file, number = origins.lines[line]
             place = f"{module.files.get(file, '?')}:{number}"
             part = (
-                f"; {place} takes part in {bad:,} of {all_bad:,} such elements and in {good:,} "
-                f"of {all_good:,} right ones"
+                f"; {place} contributed to {bad:,} of {all_bad:,} such elements and to {good:,} "
+                f"of {all_good:,} correct ones"
             )
         words = (
             f"{_off(got, reference[name], tolerance, name)}; the first is "
@@ -209,7 +209,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
     less = int((~over & (distance > rounding * scale)).sum())
-    more = f", {less:,} more are off by less" if less and tolerance > rounding else ""
+    more = f", and {less:,} more by less" if less and tolerance > rounding else ""
     count = int(over.sum())
     return (
         f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"
@@ -240,7 +240,7 @@ def _likeness(got: Array, want: NDArray[np.float64], tolerance: float, name: str
         turned = np.swapaxes(want, -1, -2).reshape(want.shape)
         back = np.swapaxes(want.reshape(*want.shape[:-2], columns, rows), -1, -2)
         if same(exact, turned) or same(exact, back):
-            hint = "Exchange row and column in the index of the load or of the store."
+            hint = "Swap row and column in the index of the load or of the store."
             return Suspect(hint, f"{name} is the reference transposed")
     flat, right = exact.reshape(-1), want.reshape(-1)
     if same(flat[:-1], right[1:]):

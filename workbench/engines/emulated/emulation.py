@@ -390,8 +390,8 @@ def _suspects(
             wide = 1 << (threads.bit_length() // 2)
             yield Suspect(
                 f"Give the block two dimensions, like block = [{wide}, {threads // wide}].",
-                f"the block has one dimension, [{threads}], and {name} asks for threadIdx.y, which "
-                "is 0 in all of its threads",
+                f"the block has one dimension, [{threads}], but {name} uses threadIdx.y, which is "
+                "0 in all of its threads",
                 launch_key(version, launch, "block").where,
             )
         for (cuda, register), extents in zip(
@@ -404,7 +404,7 @@ def _suspects(
                 what = "blocks" if cuda == "blockIdx" else "threads of each block"
                 yield Suspect(
                     f"Use {cuda}.{axis} in the index.",
-                    f"{extent:,} {what} lie along {axis}, and {name} never asks for {cuda}.{axis}",
+                    f"{extent:,} {what} lie along {axis}, but {name} never uses {cuda}.{axis}",
                 )
         for variable in module.ptx.variables.values():
             found = _declared(version, "__constant__", variable.name)
@@ -495,7 +495,7 @@ def verified(emulation: Emulation, subject: Subject) -> Check:
         if of is not None and differs(check):
             other = of.version.id
             message = (
-                f"{version} gives another result than {other} on {problem}: "
+                f"{version} gives a different result from {other} on {problem}: "
                 f"{describe_check(check)}{words}"
             )
             hint = UNPROVED.format(version=version, other=other)

@@ -132,7 +132,7 @@ class EmulatorEngine(Engine):
             built = build(self._project, version, self._arch)
             if not built.build.ptx:
                 raise MissingError(
-                    f"{version.id} is machine code without PTX, and the emulator runs PTX",
+                    f"{version.id} is machine code without PTX, but the emulator runs PTX",
                     "Use --engine ncu on a machine with a GPU; or build the program with -lineinfo "
                     "or with PTX (-gencode arch=compute_90,code=compute_90) and lift it again.",
                 )
@@ -240,7 +240,7 @@ class EmulatorEngine(Engine):
         except KernelError as error:
             words = f"{error.message}\n{AGAIN.format(seed=self._other)}"
             if done.kept:
-                words += f"\nIt found {', '.join(done.kept)} as the first left it."
+                words += f"\nIt found {', '.join(done.kept)} as the first run left it."
             return found, KernelError(words, KEPT)
         return first and replace(first, fixed=found.fixed), None
 

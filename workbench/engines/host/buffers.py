@@ -227,7 +227,7 @@ def _one(
     """
     shape = got.shape
     if want.shape != shape:
-        raise ValueError(f"the reference of {name!r} has shape {want.shape}, the output {shape}")
+        raise ValueError(f"the reference for {name!r} has shape {want.shape}, the output {shape}")
     flat, right = np.ascontiguousarray(got).reshape(-1), np.ascontiguousarray(want).reshape(-1)
     spans = _spans(right.size)
     if special and is_float(flat.dtype):
@@ -235,8 +235,8 @@ def _one(
     elif not all(np.all(np.isfinite(right[span])) for span in spans):
         odd = right.size - int(np.count_nonzero(np.isfinite(right)))
         raise UsageError(
-            f"study.py: reference() gives {odd:,} of the {right.size:,} elements of `{name}` no "
-            "finite value",
+            f"study.py: reference() gives no finite value for {odd:,} of the {right.size:,} "
+            f"elements of `{name}`",
             "Give each its answer. For intended infinities, `not_finite = True` says so.",
         )
     norm = math.sqrt(sum(_square(right[span]) for span in spans))
@@ -399,7 +399,7 @@ def compare(
     if not compared:
         raise UsageError(
             "nothing was compared: the outputs of this problem have no elements",
-            "Give the problem a size, or take `verify` from its uses.",
+            "Give the problem a size, or remove `verify` from its uses.",
         )
     return Check(
         ok=all(part.ok for part in parts) and total_unwritten == 0 and not strayed,

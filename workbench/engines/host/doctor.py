@@ -243,5 +243,5 @@ def _store(project: Project | None) -> Iterator[Equipment]:
         devices = sorted({entry.device for entry in entries})
         detail = f"{len(entries)} recorded"
         if devices:
-            detail = f"{len(entries)} recorded of {', '.join(devices)}"
+            detail = f"{len(entries)} recorded on {', '.join(devices)}"
         yield Equipment("profiles", "ok", detail)

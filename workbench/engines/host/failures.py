@@ -37,7 +37,7 @@ def hang(job: Job, where: Where) -> HangError:
     """The error for a worker that did not end in time."""
     return HangError(
         f"{job.executable.version} on {job.problem} did not end within {where.limit}; "
-        "it and all its processes were ended",
+        "it and all its processes were terminated",
         "A kernel that never ends (a barrier that not all threads reach, an endless loop) looks "
         "like this; if it is only slow, allow more with --timeout SECONDS.",
     )
@@ -66,10 +66,10 @@ def vanished(job: Job, finished: Finished) -> WorkbenchError:
 #: Added if the result is compared with another version's, which is not proven right either.
 UNPROVED = (
     "Nothing proves {other}: write a reference(problem, inputs) in study.py, or give {version} a "
-    "study of its own where it does another job."
+    "study of its own if it does a different job."
 )
-#: Added to an error in a second run of loaded code, with advice.
-AGAIN = "This was a second run of the loaded code, on inputs of seed {seed}; the first was right."
+#: Behind what is wrong in a second run of loaded code, and what to do.
+AGAIN = "This was a second run of the loaded code, on inputs with seed {seed}; the first was right."
 KEPT = (
     "A version is a function of its inputs: set each __device__ variable that it changes in the "
     "kernel or with a [[fill]], and keep no result."
@@ -84,7 +84,7 @@ _WORDS: dict[str, tuple[type[WorkbenchError], str, str]] = {
     ),
     "other-result": (
         KernelError,
-        "{version} gives another result than {other} on {problem}: {check}",
+        "{version} gives a different result from {other} on {problem}: {check}",
         UNPROVED,
     ),
     "crash": (

@@ -76,7 +76,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
     except NvmlError as error:
         found = _smi()
         return found, "" if found else str(error)
-    return found, "" if found else N_("the driver lists no GPU that CUDA may use")
+    return found, "" if found else N_("the driver lists no GPU that CUDA can use")
 
 
 def need_gpu() -> Gpu:
@@ -142,7 +142,7 @@ def need_pycuda() -> None:
     """Require PyCUDA, with which the worker runs kernels; MissingError: it is not installed."""
     if importlib.util.find_spec("pycuda") is None:
         raise MissingError(
-            "PyCUDA is not installed, and kernels are run with it",
+            "PyCUDA, which runs the kernels, is not installed",
             f"Install it: {INSTALL_PYCUDA} (it is compiled against the CUDA toolkit, which "
             f"takes a minute or two). {WITHOUT_GPU}",
         )
@@ -176,7 +176,7 @@ def choose_gpus(text: str) -> list[Gpu]:
             known = ", ".join(f"{gpu.index} ({gpu.name}, {gpu.uuid})" for gpu in found)
             raise UsageError(
                 f"--gpus {text}: no GPU {word or 'without a number'} is here",
-                f"Write `all`, or numbers with commas between them. Here are: {known}.",
+                f"Write `all`, or numbers with commas between them. Available: {known}.",
             )
         chosen |= {gpu.uuid: gpu for gpu in match}
     return sorted(chosen.values(), key=lambda gpu: gpu.index)
@@ -225,7 +225,7 @@ def choose_where(options: RunOptions, *, known: bool = False) -> Where:
         hosts = choose_hosts(options)
         if len(hosts) > 1:
             raise UsageError(
-                f"--gpus {options.gpus}: GPUs of {len(hosts)} models, and versions are compiled "
+                f"--gpus {options.gpus}: GPUs of {len(hosts)} models, but versions are compiled "
                 "for one",
                 f"Name those of one model: {', '.join(host.device for host in hosts)}.",
             )

@@ -42,11 +42,6 @@ class Ending(NamedTuple):
     error: WorkbenchError | None
 
 
-def _judged(job: Job, result: Result) -> Ending:
-    error = failure_error(job, result.failure, result.check) if result.failure else None
-    return Ending(result, error)
-
-
 def run_batch(
     project: Project,
     feed: Feed,
@@ -148,7 +143,8 @@ class _Remaining:
         self._count = at + 1
         if not _nowhere(result) and not result.elsewhere:
             job = self._feed[self.places[at]]
-            self._tell(self.places[at], _judged(job, result))
+            error = failure_error(job, result.failure, result.check) if result.failure else None
+            self._tell(self.places[at], Ending(result, error))
         if self._count < len(self.places):
             self._begin(self.places[self._count])
 

@@ -161,17 +161,17 @@ def fitting(ncu: str, capability: str, driver: str) -> list[str]:
     if first is not None and own < _dotted(first.ncu):
         out.append(
             f"ncu {ncu} is older than the chip (compute capability {capability}): the first that "
-            f"knows it is {first.ncu}, of CUDA {first.cuda}"
+            f"supports it is {first.ncu}, from CUDA {first.cuda}"
         )
     mine = [x for x in table.release if _dotted(x.ncu) == own]
     if mine and mine[0].driver > _dotted(driver)[0]:
         out.append(
-            f"ncu {ncu} is of CUDA {mine[0].cuda}, whose driver is {mine[0].driver} or newer; here "
-            f"it is {driver}"
+            f"ncu {ncu} is from CUDA {mine[0].cuda}, which needs driver {mine[0].driver} or newer; "
+            f"the driver here is {driver}"
         )
     if newest and out:
         best = newest[-1]
-        out.append(f"of the driver's age: ncu {best.ncu} (CUDA {best.cuda})")
+        out.append(f"as old as the driver: ncu {best.ncu} (CUDA {best.cuda})")
     return out or [f"ncu {ncu}, compute capability {capability} and driver {driver} fit"]
 
 
@@ -200,7 +200,7 @@ def find_fault(
     if "LaunchFailed" in text or "Failed to profile" in text:
         return KernelError(
             f"{version} crashed on {job.problem} while it was profiled:{quoted}",
-            "It read or wrote out of bounds, most likely: `workbench verify "
+            "It most likely read or wrote out of bounds: `workbench verify "
             f"{job.study}/{version}:{job.problem} --sanitize` names the line. "
             "The report that ncu wrote is incomplete and was removed.",
         )

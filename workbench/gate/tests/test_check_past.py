@@ -140,7 +140,7 @@ def test_a_version_that_is_gone_is_told_and_a_renamed_one_is_judged(
     assert "new since" not in out
     (folder / "v3_plain.cu").unlink()
     code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 6 and "missing now; --accept takes it" in out
+    assert code == 6 and "now missing; --accept takes it" in out
     assert cli("check", "--against", "HEAD", "--accept", *THERE)[0] == 0
 
 
@@ -262,6 +262,11 @@ def test_what_did_not_compile_then_is_no_failure_now(
 def test_wrong_usage(cli: Cli, words: tuple[str, ...], said: str) -> None:
     code, _, err = cli("check", *words)
     assert code == 2 and said in err
+
+
+def test_verify_refuses_an_unknown_format_before_it_runs(cli: Cli) -> None:
+    code, out, err = cli("verify", "v0", *THERE, "--also", "html=x")
+    assert (code, out) == (2, "") and "Formats are" in err and "build" not in err
 
 
 # --- a baseline ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from workbench.errors import KernelError, UsageError
 from workbench.face import Session
 from workbench.gate import claims
 from workbench.gate.claims import Ruling
-from workbench.gate.command import write_verdicts
+from workbench.gate.command import targets, write_verdicts
 from workbench.gate.shown import check_document
 from workbench.measure.plan import Combination
 from workbench.model import DeviceState, Estimate
@@ -50,7 +50,7 @@ def check(*words: str) -> tuple[int, str]:
         ("sgemm/v13", "sgemm/cublas", "0.5x", 0, "claimed 0.500×; in turns"),
         ("conv2d_half/v5", "conv2d_half/v4", "1.1x", 6, "lowered its clocks while this was timed"),
         ("conv2d_int8/v5", "conv2d_int8/v4", "0.9x", 6, "Identical machine code"),
-        ("conv2d/v11", "conv2d/v10", "1.4x", 0, "Other precision: float32 operations"),
+        ("conv2d/v11", "conv2d/v10", "1.4x", 0, "Different precision: float32 operations"),
     ],
 )
 def test_shipped_records_are_judged(
@@ -112,7 +112,7 @@ def recorded(root: Path, new_s: float | None = 0.0, *, verified: bool = True) ->
     [
         (0.0, True, "accepted", "result", "recorded as right on n8192 (seed "),
         (0.0, False, "not judged", "result", "no check is recorded; `workbench check"),
-        (None, True, "not judged", "ratio", "no time of both is recorded; on a machine with a GPU"),
+        (None, True, "not judged", "ratio", "a recorded time is missing; on a machine with a GPU"),
         (1e-12, True, "refused", "plausible", ""),
     ],
 )
@@ -189,7 +189,7 @@ def test_an_agent_has_the_verdict_in_a_thousand_bytes() -> None:
     )
     for ruling in rulings:
         assert isinstance(ruling, Ruling)
-        document = check_document(ruling.gates, ruling.turns, ruling)
+        document = check_document(ruling)
         answer = tools.answer_of("check", json.loads(json.dumps(document)))
         assert answer["verdict"] == ruling.verdict
         assert len(json.dumps(compact({"answer": answer}), ensure_ascii=False).encode()) <= 1000
@@ -205,9 +205,8 @@ def test_verify_writes_its_results_as_gates(
     wrong = KernelError("v1 is wrong\nkernels/scale_add/h.cuh:3: here", "Correct it.")
     judged = [(one, Judged(None)), (two, Judged(None, wrong))]
     out = tmp_path / "o.xml"
-    write_verdicts(
-        Verified(study, 7, judged, broken=dict(study.broken)), (f"junit={out}", "github=-")
-    )
+    files = targets((f"junit={out}", "github=-"))
+    write_verdicts(Verified(study, 7, judged, broken=dict(study.broken)), files)
     assert 'file="kernels/scale_add/h.cuh" line="3"' in out.read_text()
     assert out.read_text().count("<testcase") == 3
     assert '<testsuites name="workbench verify">' in out.read_text()

@@ -58,7 +58,7 @@ def test_a_limit_that_hangs_on_timing_is_inconclusive() -> None:
     gate = limited(comparison, "<=", 500)
     assert gate.status == "inconclusive"
     assert gate.message == (
-        f"Shared wavefronts is 450, must be <= 500; {LINES}, and hold 11.1% of the count"
+        f"Shared wavefronts is 450; it must be <= 500; {LINES}, and hold 11.1% of the count"
     )
     assert limited(comparison, "<=", 399).status == "fail"
     assert limited(comparison, ">=", 400).status == "pass"

@@ -51,7 +51,7 @@ def test_a_study_without_records_has_no_figure(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     CliRunner().invoke(app, ["init", "--study", "double"], catch_exceptions=False)
-    with pytest.raises(UsageError, match="nothing is recorded of double"):
+    with pytest.raises(UsageError, match="nothing is recorded for double"):
         CliRunner().invoke(app, ["plot", kind, "double"], catch_exceptions=False)
 
 

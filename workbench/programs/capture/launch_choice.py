@@ -268,7 +268,7 @@ def _matching(works: Sequence[Work], wish: Wish) -> list[int]:
         words = ", ".join(dict.fromkeys(shlex.quote(_pattern(work, works)) for work in hinted))
         raise UsageError(
             f"no kernel of the program matches --kernel {wish.kernel!r}",
-            f"The kernels with most time: {words}.",
+            f"The kernels with the most time: {words}.",
         )
     return found
 
@@ -428,7 +428,7 @@ def take_detail(
     asked = invocation.timeout_s is not None
     if survey.ranks and not asked:
         limit = LEAST_S + TIMES * survey.runs[-1].wall_s
-        say(f"detail: of ranks that wait for each other, ended after {limit:.0f} s (--timeout)")
+        say(f"detail: for ranks that wait for each other, ended after {limit:.0f} s (--timeout)")
         invocation = replace(invocation, timeout_s=limit)
     say(
         f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
@@ -476,9 +476,9 @@ def _too_slow(invocation: Invocation, survey: Survey, said: str) -> KernelError:
         hint = "--rank N looks at another rank, --timeout gives it more time, --no-detail none"
     return KernelError(
         f"under ncu the program did not end within {invocation.timeout_s:g} s, and was "
-        f"ended{where}",
-        "ncu runs each profiled launch some 40 times, and one that waits for another kernel, or "
-        f"for another process, never ends. {hint}",
+        f"stopped{where}",
+        "ncu runs each profiled launch some 40 times, and a launch that waits for another kernel, "
+        f"or for another process, never ends. {hint}",
     )
 
 

@@ -61,10 +61,10 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
     """The launch that a user means.
 
     Args:
-        survey: The survey of a capture of the program.
-        kernel: A kernel's name, or a regular expression for it; among several, the one with most
-            time is chosen.
-        number: The number of its launch, from 1; None: the first in the shape with most time.
+        survey: Of a capture of the program.
+        kernel: A kernel's name, or a regular expression of it; of several, that which takes most
+            time.
+        number: Which of its launches, from 1; None: the first of those that take the most time.
         limit: Bytes of memory that may be kept.
 
     Raises UsageError: no such kernel, or fewer launches than `number`.
@@ -94,7 +94,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
         return Wanted(work=work, shape=shape, limit=limit)
     if number > work.launches[-1]:
         raise UsageError(
-            f"{work.name} was launched {several(work.launches[-1], 'time')}, and not {number}",
+            f"{work.name} was launched {several(work.launches[-1], 'time')}, not {number}",
             "Count its launches from 1: `KERNEL#1`.",
         )
     return Wanted(work=work, number=number, limit=limit)
@@ -168,7 +168,7 @@ def _unseen(wanted: Wanted, raw: Path) -> UsageError | MissingError:
     seen = [read_regular(path, CAPTURE).split() for path in sorted(raw.glob("*.seen"))]
     if not seen:
         return MissingError(
-            "the program never initialized CUDA under the tracer, or was ended before its end",
+            "the program never initialized CUDA under the tracer, or was stopped before its end",
             "Run it as it was captured.",
         )
     most = max(int(words[0]) for words in seen if words)

@@ -79,7 +79,7 @@ def run_program(
     )
     if ended.timed_out:
         raise KernelError(
-            f"the program did not end within {invocation.timeout_s:g} s, and was ended",
+            f"the program did not end within {invocation.timeout_s:g} s, and was stopped",
             "Give it more time with --timeout, or less work. Nothing was kept.",
         )
     return ended
@@ -89,7 +89,7 @@ def failed(ended: Ended) -> ProgramError:
     """The error for a program whose exit code was not 0."""
     if ended.code < 0:
         with contextlib.suppress(ValueError):
-            how = f"was ended by {signal.Signals(-ended.code).name}"
+            how = f"was terminated by {signal.Signals(-ended.code).name}"
             return ProgramError(
                 f"the program {how}", "Nothing was kept; it must run to its end.", ended.exit_code
             )
@@ -128,7 +128,7 @@ def take_survey(
     if library is None:
         need_ncu()
         say(
-            f"survey by ncu, which takes about {_NCU_MS:g} ms a launch (1,000 launches: "
+            f"survey by ncu, which takes about {_NCU_MS:g} ms per launch (1,000 launches: "
             f"{_NCU_MS:.0f} s) and whose durations are of launches that run alone"
         )
     traces: list[Trace] = []

@@ -262,7 +262,7 @@ def checked_out(
             done = subprocess.run(build, shell=True, cwd=folder, check=False)
             if done.returncode:
                 raise KernelError(
-                    f"{revision} does not build: `{build}` ended with {done.returncode}",
+                    f"{revision} does not build: `{build}` exited with code {done.returncode}",
                     "The command is `build` of [tool.workbench.capture]; it runs in a worktree.",
                 )
         else:
@@ -281,7 +281,7 @@ def _doubts(survey: Survey, dropped: int) -> list[Notice]:
         message = f"CUPTI lost {several(dropped, 'launch', 'launches')}: their times are missing"
         found.append(Notice("dropped-launches", message))
     if survey.way == "ncu":
-        message = "surveyed by ncu: every launch ran alone, and copies are not in it"
+        message = "surveyed by ncu: every launch ran alone, and copies are not included"
         found.append(Notice("survey-by-ncu", message))
     return found
 

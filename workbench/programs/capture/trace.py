@@ -124,7 +124,7 @@ def unknown_range(wanted: WantedRange, seen: Iterable[Sequence[Range]]) -> Usage
         f"The ranges with launches are {listed(there, 8)}."
         if there
         else (
-            "No range has any launch: does the program use NVTX, and does the thread that "
+            "No range contains a launch: does the program use NVTX, and does the thread that "
             "launches push the range?"
         )
     )

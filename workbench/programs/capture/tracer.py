@@ -115,7 +115,7 @@ def _built(cupti: Cupti, source: Path) -> bytes:
     if compiler is None:
         raise MissingError(
             f"no C compiler was found to build the {source.stem} with",
-            "Install gcc or clang (one file of C, once), or name one in CC.",
+            "Install gcc or clang (one C file is compiled, once), or name one in CC.",
         )
     options = (f"-I{cupti.include}", cupti.library, f"-Wl,-rpath,{Path(cupti.library).parent}")
     hint = f"Repair the compiler or the toolkit ({cupti.include}); CUDA_HOME chooses another one."

@@ -32,7 +32,7 @@ _wish_options = folded(
         "--top",
         type=click.IntRange(1),
         metavar="N",
-        help="Profile the N kernels that take most time (default: 5, or fewer that make up 90%).",
+        help="Profile the N kernels with the most time (default: 5, or fewer that make up 90%).",
     ),
     click.option(
         "--launches",
@@ -90,12 +90,12 @@ _wish_options = folded(
     type=click.Choice(["auto", "ncu", "emulator"]),
     default="auto",
     show_default=True,
-    help="ncu needs a GPU; the emulator runs the program without one, and counts without times.",
+    help="ncu needs a GPU; the emulator runs the program without one, and gives only counts.",
 )
 @click.option("--no-detail", is_flag=True, help="Only the survey: no run under ncu.")
 @run_timeout
 def command(name: str | None, wish: Wish, **given: Any) -> None:
-    """Capture the program COMMAND as @NAME: its kernels, and counters of the slowest.
+    """Capture the program COMMAND as @NAME: its kernels, and counters for the slowest.
 
     COMMAND runs unchanged, twice: under a tracer, and under ncu. Without a GPU it runs once, in
     the emulator (`workbench run` checks it as well). Without NAME the capture is named after the

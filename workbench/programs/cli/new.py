@@ -44,7 +44,7 @@ OPTIONS = (
         "--call",
         default="",
         metavar="CALL",
-        help="With --from-cu, of a file without main: call 'solve(float[1<<20], out float[1<<20], "
+        help="With --from-cu, for a file without main: call 'solve(float[1<<20], out float[1<<20], "
         "1<<20)'.",
     ),
     click.option("--flags", default="", metavar="FLAGS", help="With --from-cu: more nvcc flags."),
@@ -54,7 +54,7 @@ OPTIONS = (
         "target",
         metavar="@CAPTURE::KERNEL[#N]",
         help="One launch of a captured program's kernel (default: the first of those that take "
-        "most time), with its data. The program follows --, and runs once more.",
+        "the most time), with its data. The program follows --, and runs once more.",
     ),
     click.option("--launch", "number", type=click.IntRange(1), hidden=True),
     click.option("--as", "name", hidden=True),

@@ -135,7 +135,7 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
     if [x.steady is not None and x.steady.period == 1 for x in surveys].count(True) == 1:
         return _(
             "no speed-up is given: one side calls a kernel again after trying its configurations, "
-            "and the other does not, so the sums are not of the same "
+            "and the other does not, so the sums do not cover the same "
             "work"
         )
     for pair in pairs:
@@ -155,7 +155,7 @@ def tried_words(old: Survey, new: Survey, pairs: Iterable[Counterparts]) -> str:
             numbers = (" → ".join(f"{round(x):,}" for x in own) for own in (counts, often))
             return _(
                 "no speed-up is given: {name} is launched in {tried} configurations, "
-                "{often} times in all, as by a tuner, so the sums are not of the same "
+                "{often} times in all, as by a tuner, so the sums do not cover the same "
                 "work"
             ).format(name=works[many].name, tried=next(numbers), often=next(numbers))
     return ""

@@ -232,10 +232,10 @@ def compare_programs(
     if old.survey.timed != new.survey.timed:
         names = [side.name for side in sorted((old, new), key=lambda x: x.survey.timed)]
         raise InconclusiveError(
-            _("@{counted} has counts of the emulator and no times, @{timed} has times").format(
+            _("@{counted} has the emulator's counts and no times; @{timed} has times").format(
                 counted=names[0], timed=names[1]
             ),
-            _("Capture both in one way: `workbench capture --engine emulator` needs no GPU."),
+            _("Capture both in the same way: `workbench capture --engine emulator` needs no GPU."),
         )
     reasons = _incomparable(old, new)
     if reasons and not force:
@@ -243,7 +243,7 @@ def compare_programs(
             _("@{name} and @{name2} are not comparable: {reasons}").format(
                 name=old.name, name2=new.name, reasons=_("; ").join(reasons)
             ),
-            _("Capture both on one machine in one way, or compare all the same with --force."),
+            _("Capture both on one machine in the same way, or compare anyway with --force."),
         )
     whole, warnings = None, _warnings(old, new)
     if (both := repeating(old.survey, new.survey)) is not None:

@@ -64,7 +64,7 @@ class KernelStep(Record, frozen=True):
         if other is None or other.story is None or other.near.of is None:
             return ""
         doubt = f" ({other.doubt.words})" if other.doubt is not None else ""
-        return _("In the other direction went launches of {words}{doubt}. {sentence}").format(
+        return _("Launches of {words} moved in the other direction{doubt}. {sentence}").format(
             words=other.near.of.words, doubt=doubt, sentence=other.story.sentence
         )
 

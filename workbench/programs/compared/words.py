@@ -45,8 +45,8 @@ from workbench.units import (
 RANKS = 8
 #: The fate of kernels -> words for it.
 _FATES: dict[Fate, str] = {
-    "came": N_("{kernels} came"),
-    "went": N_("{kernels} went"),
+    "came": N_("{kernels} added"),
+    "went": N_("{kernels} removed"),
     "fused": N_("{kernels} fused into {n}"),
     "split": N_("{kernels} split into {n}"),
     "replaced": N_("{kernels} replaced by {n}"),
@@ -90,8 +90,8 @@ def counts_words(survey: Survey) -> str:
     """The emulator's counts of a program, with a note that it has no times."""
     found, words = survey.counted(), _(" ({factor} ideal)")
     return _(
-        "{launches}, counted by the emulator, which does not time: {instructions} instructions, "
-        "global sectors {sectors}, shared wavefronts {wavefronts}"
+        "{launches}, counted by the emulator, which measures no times: {instructions} "
+        "instructions, global sectors {sectors}, shared wavefronts {wavefronts}"
     ).format(
         launches=several(survey.launches, "launch", "launches"),
         instructions=quantity(found.instructions),
@@ -116,7 +116,7 @@ def counts_change(difference: ProgramDifference) -> str:
         _("global sectors {change}").format(change=count_change(old.sectors, new.sectors)),
         _("shared wavefronts {change}").format(change=count_change(old.wavefronts, new.wavefronts)),
     )
-    return _("{counts}; counted by the emulator, which does not time").format(
+    return _("{counts}; counted by the emulator, which measures no times").format(
         counts=_(", ").join(parts)
     )
 
@@ -206,7 +206,7 @@ def _without_interval(difference: ProgramDifference) -> str:
     if not alone or difference.tried:
         return ""
     if difference.steady:
-        text = _("; of the iterations of {names} only the mean is known")
+        text = _("; for the iterations of {names}, only the mean is known")
         return text.format(names=listed(alone))
     if len(alone) > 1:
         return _("; single run; use --repeat 5 for an interval")
@@ -371,7 +371,7 @@ def beside_words(difference: ProgramDifference) -> str:
             )
         )
         parts += [
-            _("of the time before those of @{name} {words}").format(name=side.name, words=words)
+            _("before the iterations of @{name}, {words}").format(name=side.name, words=words)
             for side in difference.whole
             if (words := tuning_words(side.survey))
         ]
@@ -425,7 +425,7 @@ def _rank_changes(difference: ProgramDifference) -> list[str]:
 
 
 def fate_words(difference: ProgramDifference) -> str:
-    """``4 kernels came, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" if all stayed.
+    """``4 kernels added, 3 kernels fused into 1 and 9 kernels replaced by 2``; "" where all stayed.
 
     Also "" if a tuner ran: its additional launches are not the program's calls.
     """
@@ -671,7 +671,7 @@ def _class_rows(row: WorkChange, difference: ProgramDifference) -> list[ClassRow
             often = (max(number, 1) for number in difference.launches(one))
             old, new = (side / next(often) for side in (old, new))
         before, after = (quantity(side, unit) if side else "—" for side in (old, new))
-        alone = "" if difference.tried else _("came") if new else _("went")
+        alone = "" if difference.tried else _("added") if new else _("removed")
         change = relative(old, new) if old and new else alone
         words = _("{words}: a launch").format(words=one.words) if difference.tried else one.words
         out.append(ClassRow(words, before, after, change))

@@ -20,7 +20,7 @@ def run_sheet(run: RunDocument, kernels: Sheet | None) -> Sheet:
         launches=several(run.launches, "launch", "launches"), time=quantity(run.seconds, "s")
     )
     if run.repeated:
-        title += _("; {n} repeated others over the same memory, and were not run again").format(
+        title += _("; {n} repeated others on the same memory, and were not run again").format(
             n=count(run.repeated)
         )
     if run.failed:

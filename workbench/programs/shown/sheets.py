@@ -385,8 +385,8 @@ def _number_of(rows: Sequence[WorkChange], word: str) -> str:
 
 
 def headline(difference: ProgramDifference) -> tuple[str, ...]:
-    """The reasons against the comparison, the first lines on both, and their names."""
-    forced = _("not comparable, compared by force: {reason}")
+    """Why the two are compared by force, what is said of them first, and their names."""
+    forced = _("not comparable, compared with --force: {reason}")
     lines = [forced.format(reason=reason) for reason in difference.reasons]
     names = f"@{difference.old.name} → @{difference.new.name}"
     return (*lines, *program_words(difference), names, "")
@@ -455,8 +455,8 @@ _FATES = {
     "fused": N_("fused"),
     "split": N_("split"),
     "replaced": N_("replaced"),
-    "came": N_("came"),
-    "went": N_("went"),
+    "came": N_("added"),
+    "went": N_("removed"),
 }
 
 

@@ -42,7 +42,7 @@ def libraries() -> Path:
     if compiler is None:
         raise MissingError(
             "no C++ compiler was found to build the stand-in for the CUDA driver with",
-            "Install g++ (six files of C++ are compiled, once), or name a compiler in CXX.",
+            "Install g++ (six C++ files are compiled, once), or name a compiler in CXX.",
         )
     listed = SOURCES / "functions.toml"
     own = (*sorted(SOURCES.glob("*.[ch]*")), listed, Path(__file__), Path(functions.__file__))

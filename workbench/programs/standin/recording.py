@@ -82,8 +82,8 @@ class LaunchRecorder:
             most = max(reached, key=lambda each: each.size)
             self._leave(
                 asked.kernel,
-                f"its launch reaches {size:,} bytes ({most.name}: {most.size:,}), and up to "
-                f"{LIMIT:,} are kept",
+                f"its launch reaches {size:,} bytes ({most.name}: {most.size:,}), but only up "
+                f"to {LIMIT:,} are kept",
             )
             yield
             return

@@ -78,7 +78,7 @@ def lifted_study(folder: Path, name: str) -> dict[str, str]:
     uses, notes = buffer_uses(partial(lifted_bytes, held), lifted, parameters)
     notes.append(source.told)
     if lifted.ptx is None and not has_ptx(cubin):
-        notes.append("No PTX of it was found, so v0 runs on a GPU and not in the emulator.")
+        notes.append("No PTX for it was found, so v0 runs on a GPU and not in the emulator.")
     if source.headers.folders:
         flags = ", ".join(f'"-Ikernels/{name}/{each}"' for each in source.headers.folders)
         notes.append(f"A version of the source needs flags = [{flags}].")
@@ -244,7 +244,7 @@ def buffer_uses(
             if not stored
             else "no right answer was recorded: the launch did not change memory, so a version "
             "that writes nothing would pass",
-            "Lift its first launch, or one with other data: `KERNEL#N`.",
+            "Lift its first launch, or one with different data: `KERNEL#N`.",
         )
     return uses, notes
 
@@ -327,7 +327,7 @@ def tolerance_of(lifted: LiftedLaunch, uses: Sequence[BufferUse]) -> tuple[float
     """The tolerance of the outputs, and the reason for it."""
     said = {
         True: _("Run twice on the same data, the launch wrote the same bytes"),
-        False: _("Run twice on the same data, the launch wrote other bytes"),
+        False: _("Run twice on the same data, the launch wrote different bytes"),
         None: _("The launch was not run a second time"),
     }[lifted.repeats_equal]
     floats = [use.dtype for use in uses if use.role == "output" and use.dtype in _TOLERANCES]
@@ -335,8 +335,8 @@ def tolerance_of(lifted: LiftedLaunch, uses: Sequence[BufferUse]) -> tuple[float
         return 0, _("{said}; the outputs are integers or bytes.").format(said=said)
     widest = max(floats, key=lambda each: _TOLERANCES[each])
     why = _(
-        "{said}. Another order of sums rounds otherwise: {bound} is a stated bound for {kind}, not "
-        "a measured one."
+        "{said}. A different order of sums rounds differently: {bound} is a stated bound for "
+        "{kind}, not a measured one."
     )
     bound = _TOLERANCES[widest]
     return bound, why.format(said=said, bound=bound, kind=widest)

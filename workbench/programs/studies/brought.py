@@ -226,7 +226,7 @@ def add_from_program(
         why = "; ".join(f"{name}: {said}" for name, said in left.items())
         raise KernelError(
             f"no kernel of {wish.file} has the inputs and outputs of {study}: {why}",
-            "It must be run with the same numbers and sizes; else make a study of its own.",
+            "It must be run with the same numbers and sizes; otherwise make a study of its own.",
         )
     kernel = max(fits, key=lambda each: each.work)
     left |= {each.name: _("--kernel NAME takes one") for each in fits if each is not kernel}
@@ -346,7 +346,7 @@ def _groups(
     kernels = list(_kernels(source, runs))
     left = {readable(name): why for run in runs for name, why in run.unrecorded.items()}
     hint = (
-        "Give it less work: by arguments after --, or smaller sizes in a copy of the file."
+        "Give it less work: with arguments after --, or smaller sizes in a copy of the file."
         if left
         else "A study compares the array that a kernel writes. `workbench run FILE.cu` checks and "
         "counts a program without one."

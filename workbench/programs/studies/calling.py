@@ -59,7 +59,7 @@ def calling(text: str, call: str) -> str:
     declared = re.search(rf"\b{re.escape(own)}\s*\(", without_comments(text)) if own else None
     if found is None or declared is None:
         raise UsageError(
-            f"--call {call!r} names no function of the file",
+            f"--call {call!r} names no function in the file",
             _hint(text),
         )
     names = [
@@ -114,8 +114,8 @@ def runnable(text: str, shown: str, call: str) -> str:
 def _hint(text: str) -> str:
     functions = launching_functions(text)
     if not functions:
-        return "No function of it launches a kernel: write a main that does."
+        return "None of its functions launches a kernel: write a main that does."
     return (
-        "Say how a function is called that launches: --call 'solve(float[1<<20], "
+        "Say how a function that launches kernels is called: --call 'solve(float[1<<20], "
         f"out float[1<<20], 1<<20)'. It has: {'; '.join(functions[:8])}."
     )

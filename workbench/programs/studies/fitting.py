@@ -167,7 +167,7 @@ def _output(
             return each, check.error
     if not fits:
         raise UnfitLaunchError(f"it writes no array of {size:,} bytes, as {name} of v0 is")
-    raise UnfitLaunchError(f"its output is not {name} of v0")
+    raise UnfitLaunchError(f"its output is not v0's {name}")
 
 
 def _array(data: bytes, dtype: str) -> npt.NDArray[np.generic]:

@@ -69,7 +69,7 @@ def _tell(folder: Path, say: Say) -> None:
         f"{written}"
     )
     if launch.repeats_equal is False:
-        say("note: run twice on the same data it wrote different bytes")
+        say("note: run twice on the same data, it wrote different bytes")
     for note in launch.notes:
         say(f"note: {note}")
     say(

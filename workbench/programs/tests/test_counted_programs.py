@@ -76,12 +76,12 @@ def test_no_time_and_no_factor_is_said() -> None:
     (line,) = program_words(found)
     assert line == (
         "instructions 100, global sectors 40 → 20 (−50.0%), shared wavefronts 0; "
-        "counted by the emulator, which does not time"
+        "counted by the emulator, which measures no times"
     )
     assert found.share(1.0) is None and found.busy is None and found.of_copies is None
     (said,) = survey_words(found.old.survey)
     assert said == (
-        "1 launch, counted by the emulator, which does not time: 100 instructions, "
+        "1 launch, counted by the emulator, which measures no times: 100 instructions, "
         "global sectors 40 (2.00× ideal), shared wavefronts 0"
     )
 

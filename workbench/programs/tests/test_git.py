@@ -10,7 +10,16 @@ import pytest
 
 from workbench.errors import MissingError
 from workbench.model import SourceFile
-from workbench.revisions import commit_of, git, repository, state_of, worktree
+from workbench.revisions import (
+    commit_of,
+    contents,
+    git,
+    published,
+    repository,
+    state_of,
+    web_pages,
+    worktree,
+)
 from workbench.session.source_lookup import texts_at
 
 #: Other gits to try besides the one on PATH, separated as PATH is.
@@ -172,3 +181,31 @@ def test_whose_repository_it_is_git_checks_as_ever(
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(root))
     assert repository(root) == root
+
+
+@pytest.mark.parametrize(
+    ("remote", "pages"),
+    [
+        ("git@github.com:me/it.git", "https://github.com/me/it/"),
+        ("ssh://git@git.gitee.com:2222/me/it", "https://git.gitee.com/me/it/"),
+        ("https://me:secret@gitlab.com/a/b/it.git", "https://gitlab.com/a/b/it/-/"),
+        ("https://gitlab.my.org:8443/me/it", ""),
+        ("/srv/github.com/me/it", ""),
+    ],
+)
+def test_a_remote_has_web_pages(root: Path, remote: str, pages: str) -> None:
+    assert web_pages(root) == ""
+    run(root, "remote", "add", "origin", remote)
+    assert web_pages(root) == pages
+
+
+def test_files_are_at_commits_that_a_remote_has(root: Path) -> None:
+    first = run(root, "rev-parse", "HEAD")
+    run(root, "update-ref", "refs/remotes/origin/main", first)
+    (root / "a.cu").write_text("two\n")
+    run(root, "commit", "-qam", "two")
+    assert set(published(root)) == {first}
+    assert "a.cu" not in published(root)[first].values()
+    second = run(root, "rev-parse", "HEAD")
+    run(root, "update-ref", "refs/remotes/origin/main", second)
+    assert published(root)[second] == {contents("two\n"): "a.cu"}

@@ -199,7 +199,7 @@ def test_launches_that_nobody_looked_at_are_given_no_reason() -> None:
     [
         (
             "layernorm_split",
-            "1 replaced by 3: layernorm_forward1 (5.87 ms in 6 configurations) went, "
+            "1 replaced by 3: layernorm_forward1 (5.87 ms in 6 configurations) removed, "
             "mean_kernel (354 µs in 6 configurations), rstd_kernel",
         ),
         ("layernorm_fused", "3 replaced by 1: mean_kernel (356 µs in 6 configurations), rstd_"),

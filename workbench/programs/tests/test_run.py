@@ -230,7 +230,7 @@ def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
         (("v0", "v1", "--", "true"), 2, "one name and one source at most"),
         (("--", "./nothing"), 3, "cannot be started"),
         (("broken.cu",), 4, "does not compile"),
-        (("bomb.cu",), 4, "needs more memory than the 60 MiB that a compiler may take"),
+        (("bomb.cu",), 4, "needs more memory than the 60 MiB that a compiler may use"),
         (("$(id).cu",), 2, "a character that nvcc's shell would act upon"),
     ],
 )

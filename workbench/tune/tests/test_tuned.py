@@ -315,7 +315,7 @@ def test_arrays_in_local_memory_are_told_before_what_their_registers_take() -> N
     )  # fmt: skip
     cliff = only(cliffs(grid, "n512"))
     assert cliff.limiter == "local memory"
-    assert cliff.moved[0] == "local memory 0 → 128 bytes a thread"
+    assert cliff.moved[0] == "local memory 0 → 128 bytes per thread"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_what_takes_most_of_local_memory_is_named(stack: float, spilled: float, 
     fast = timed({"TN": 8}, 637e-6, facts={"spill_bytes": 0.0, "stack_bytes": 0.0})
     slow = timed({"TN": 4}, 9.66e-3, facts={"spill_bytes": spilled, "stack_bytes": stack})
     name, (text,) = limiters(fast, slow, 15.2)
-    assert said.startswith(name) and text == f"{said} bytes a thread"
+    assert said.startswith(name) and text == f"{said} bytes per thread"
 
 
 def test_smaller_blocks_of_a_grid_that_fills_no_chip_are_told() -> None:

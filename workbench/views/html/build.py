@@ -61,8 +61,6 @@ from workbench.views.html.site import (
     copy_assets,
 )
 
-# --- pages over all studies -----------------------------------------------------------
-
 
 def index_pages(site: Site, stamp: str) -> Iterator[Page]:
     """The index, the studies' pages and the glossary, from the summaries of all other pages."""
@@ -196,7 +194,7 @@ def build_report(
     damaged: dict[Path, DataError] = {}
     ladders = _Ladders()
     with Site(out, how) as site:
-        copy_assets(site)
+        copy_assets(site, project and project.kernels)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())
@@ -323,9 +321,6 @@ def _write_alone(site: Site, pages: Iterable[Page], path: Path) -> Path:
     copy_assets(site)
     site.write(pages, owners=())
     return path
-
-
-# --- ladders and versions -------------------------------------------------------------
 
 
 _CODE_SUFFIXES = {".py", ".cu", ".cuh", ".h", ".hpp", ".inl"}
@@ -459,7 +454,7 @@ def _write_ladders(
 
 def _unrecorded(project: Project, name: str, known: Collection[str]) -> UsageError:
     return UsageError(
-        f"nothing is recorded of study `{name}` below {project.profiles}",
+        f"nothing is recorded for study `{name}` below {project.profiles}",
         did_you_mean(name, sorted(known, key=natural_key), "recorded studies")
         if known
         else f"Record a profile first: `workbench profile {name}`.",

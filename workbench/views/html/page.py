@@ -190,8 +190,6 @@ def digest(*parts: str | bytes) -> str:
     return state.hexdigest()
 
 
-# --- addresses ------------------------------------------------------------------------
-
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+@-]")
 
 

@@ -56,13 +56,18 @@ class Phrase(Record, frozen=True):
 
 def sentence(text: str) -> tuple[Phrase, ...]:
     """Pieces of a sentence; text between back quotes is code."""
-    parts = enumerate(_CODE.split(_TIED.sub("\N{NO-BREAK SPACE}", text)))
+    parts = enumerate(_CODE.split(tied(text)))
     return tuple(Phrase(part, code=place % 2 == 1) for place, part in parts if part)
+
+
+def tied(text: str) -> str:
+    """The same, where no line ends between a number and its unit."""
+    return _TIED.sub("\N{NO-BREAK SPACE}", text)
 
 
 def strip_links(stops: Sequence[Stop], page: str = "") -> tuple[Phrase, ...]:
     """The causal strip, each stop with a link to its proof on a step's page."""
-    return tuple(Phrase(stop.text, href=f"{page}{_proof(stop)}", kind=stop.kind) for stop in stops)
+    return tuple(Phrase(tied(stop.text), f"{page}{_proof(stop)}", kind=stop.kind) for stop in stops)
 
 
 def _proof(stop: Stop) -> str:
@@ -248,8 +253,6 @@ def verified(check: Verification | None) -> Badge | None:
     error, most = map(units.digits3, (check.error, check.tolerance))
     return Badge(text=text.format(error=error, most=most), tone="good" if good else "bad")
 
-
-# --- the panel ------------------------------------------------------------------------
 
 #: The address of a line on a page, or "".
 Anchor = Callable[[LineKey], str]

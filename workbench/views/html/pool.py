@@ -70,9 +70,9 @@ def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
                     yield done.result()
             except BrokenProcessPool as error:
                 raise MissingError(
-                    "a process that writes pages was ended from outside, as a system does that "
-                    "is short of memory",
-                    "Repeat the command: it goes on with the pages that are not written yet.",
+                    "a process that writes pages was killed from outside, as a system that is "
+                    "short of memory does",
+                    "Repeat the command: it continues with the pages that are not written yet.",
                 ) from error
             finally:
                 pool.shutdown(cancel_futures=True)

@@ -37,9 +37,7 @@ from workbench.views.html.page import (
 from workbench.views.html.parts import once, profiled
 from workbench.views.html.site import Site
 
-# --- report files -----------------------------------------------------------------------
-
-#: The most kernels that a heading names; the page's table has all of them.
+#: Kernels that a heading names; the page's table has all of them.
 _NAMED = 3
 
 

@@ -86,8 +86,6 @@ class _Packer(HTMLParser):
         self._scripts()
         return "".join(self._out)
 
-    # --- tags --------------------------------------------------------------------------
-
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         raw = self.get_starttag_text() or ""
         values = {name: value or "" for name, value in attrs}
@@ -141,8 +139,6 @@ class _Packer(HTMLParser):
             return _tag(tag, _with(attrs, "href", f"#{anchor}"))
         return _tag(tag, [pair for pair in attrs if pair[0] not in ("href", "rel", "target")])
 
-    # --- everything else is copied -------------------------------------------------------
-
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
 
@@ -158,8 +154,6 @@ class _Packer(HTMLParser):
 
     def handle_decl(self, decl: str) -> None:
         self._out.append(f"<!{decl}>")
-
-    # --- files of the site ---------------------------------------------------------------
 
     def _file(self, reference: str) -> Path:
         path = (self._page.parent / unquote(urlsplit(reference).path)).resolve()
@@ -199,7 +193,7 @@ def _style(css: str) -> str:
     if _LOADS.search(css):
         raise UsageError(
             "the stylesheet loads another file, which a page on its own cannot",
-            "Put what it loads into the stylesheet as a data: address.",
+            "Put what it loads into the stylesheet as a data: URL.",
         )
     return "<style>\n" + _ENDS_STYLE.sub(r"<\\/", css) + "</style>"
 

@@ -32,6 +32,7 @@ from workbench.disk.writing import is_temporary, remove_file, replace_file, tidy
 from workbench.errors import DataError, UsageError
 from workbench.language import _, current
 from workbench.model import Record
+from workbench.revisions import git, published, web_pages
 from workbench.views.html.page import KeptPage, Page, PageCount, digest
 
 MANIFEST = ".manifest.json"
@@ -238,7 +239,9 @@ class Site:
             from workbench.views.html.pool import rendered  # processes: slow to load
         for done in rendered(self.out, groups) if groups else ():
             for path, kept in done:
-                self._forget_beside(path, kept)
+                before = self._pages.get(path)
+                for name in set(_beside(path, before) if before else ()) - set(_beside(path, kept)):
+                    remove_file(self.out, name)
                 self._pages[path] = kept
                 written += 1
             if self._how.tell is not None:
@@ -284,11 +287,6 @@ class Site:
             )
         except OSError:
             return False
-
-    def _forget_beside(self, path: str, now: KeptPage) -> None:
-        before = self._pages.get(path)
-        for name in set(_beside(path, before) if before else ()) - set(_beside(path, now)):
-            remove_file(self.out, name)
 
     def fresh(self, owner: str, key: str) -> int:
         """The number of pages of `owner`, if all of them exist with this key; else 0."""
@@ -377,8 +375,6 @@ def _foreign(out: Path) -> UsageError:
     )
 
 
-# --- shared files ---------------------------------------------------------------------
-
 _OWN = Path(__file__).parent / "assets"
 _ASSETS = ("workbench.css", "workbench.js", "around.js", "plotly-basic.min.js")
 
@@ -413,15 +409,18 @@ def beside_twin(way: str) -> Iterator[None]:
         _twin.reset(token)
 
 
-def copy_assets(site: Site) -> None:
-    """Copy the stylesheet and scripts into the site."""
-    twin = _twin.get()
+def copy_assets(site: Site, code: Path | None = None) -> None:
+    """Put stylesheet and scripts into the site; `code` is the folder whose commits they link."""
+    twin, web = _twin.get(), web_pages(code) if code else ""
     for name in _ASSETS:
         status = (_OWN / name).stat()
         # Compared by size and time, so that a run that changes nothing does not read them.
         key, read = f"{status.st_size} {status.st_mtime_ns}", (_OWN / name).read_bytes
         if name == _ASSETS[1] and (twin or current() != "en"):
             key, read = f"{key} {code_stamp()} {current()} {twin}", partial(_speaking, twin)
+        if name == _ASSETS[2] and code and web:
+            key += f"{web} {git(code, 'rev-parse', 'HEAD', '--remotes')!r}"
+            read = partial(_linking, web, code)
         site.asset(name, key, read)
     site.forget_assets(_ASSETS)
 
@@ -441,3 +440,9 @@ def _speaking(twin: str) -> bytes:
     words = {said: str(_(said)) for said in script_texts() if _(said) != said}
     data = msgspec.json.encode({"twin": twin, "words": words})
     return b"window.workbenchLanguage=" + data + b";\n" + (_OWN / _ASSETS[1]).read_bytes()
+
+
+def _linking(web: str, code: Path) -> bytes:
+    """The second script, and before it the commits of the project's code."""
+    data = msgspec.json.encode({"web": web, "commits": published(code)})
+    return b"window.workbenchCommits=" + data + b";\n" + (_OWN / _ASSETS[2]).read_bytes()

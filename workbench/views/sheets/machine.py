@@ -51,5 +51,5 @@ def log_sheet(lines: Sequence[LogLine], here: Sequence[str]) -> Sheet:
         ),
         raw=tuple(asdict(line) for line in lines),
         document=LogDocument(lines=list(lines), here=list(here)).plain(),
-        notes=(*(() if lines else (_("no error or warning of ncu in it"),)), *here),
+        notes=(*(() if lines else (_("it contains no error or warning from ncu"),)), *here),
     )

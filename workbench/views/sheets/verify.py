@@ -106,9 +106,9 @@ def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
     if any(_differs(row) for row in rows):
         notes.append(
             _(
-                "A version that does another job than {version} needs a study of its own; "
-                "`workbench new STUDY --from-cu FILE --kernel NAME` makes one of a kernel of a "
-                ".cu."
+                "A version that does a different job from {version} needs a study of its own; "
+                "`workbench new STUDY --from-cu FILE --kernel NAME` makes one from a kernel in a "
+                ".cu file."
             ).format(version=first.against)
         )
     for row in rows:

@@ -212,6 +212,22 @@ def needed(view: object) -> int:
     return cell_len(str(view))
 
 
+def least(view: object, width: int) -> int:
+    """Rows that a view takes at least in so many columns: it is not drawn for that."""
+    match view:
+        case Group():
+            return sum(least(each, width) for each in view.renderables)
+        case Padding():
+            return least(view.renderable, width)
+        case Table():
+            wide = [0 if column.no_wrap else width for column in view.columns]
+            rows = zip(*(column.cells for column in view.columns), strict=True)
+            return sum(max(map(least, row, wide)) for row in rows)
+        case rich.text.Text() if width and not view.no_wrap:
+            return max(1, -(-view.cell_len // width))
+    return 1
+
+
 def tied(text: _Texts) -> _Texts:
     """The same text, without row breaks between a number and its unit."""
     text.plain = re.sub(_NUMBER, _TIE, text.plain)

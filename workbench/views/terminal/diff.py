@@ -74,7 +74,7 @@ _HUNK_ROWS, _COUNTER_ROWS = 6, 5
 _MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 #: From this width, two blanks separate columns.
 _ROOMY = 76
-_KERNEL_NOTE = N_("a launch of each, under the profiler")
+_KERNEL_NOTE = N_("one launch of each, under the profiler")
 
 
 #: The most counters in the table.
@@ -191,7 +191,7 @@ def _time(comparison: Comparison, more: str | None) -> RenderableType:
     row = time_row(comparison, more)
     if row is None:
         no_time = _("No time: neither a timing nor a duration on both sides")
-        return Text(_("No time of the whole") if comparison.partial else no_time, style=DIM)
+        return Text(_("No overall time") if comparison.partial else no_time, style=DIM)
     tone = "" if row.good is None else f" {GOOD if row.good else BAD}"
     text = Text().append(row.words, style=f"bold{tone}").append(f"  {row.times}")
     return text.append(f"  {row.note}", style=DIM)
@@ -313,7 +313,7 @@ def _uncounted(
         words.append(neither.format(n=count(nowhere)))
     if words:
         text = _("; ").join(words)
-        text += _(".") if everything else _("; --all shows all that is there.")
+        text += _(".") if everything else _("; --all shows everything.")
         parts += [Text(), Text(text, style=DIM)]
     return parts
 

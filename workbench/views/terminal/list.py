@@ -44,7 +44,7 @@ def list_view(
         words = _("page {number:,} of {pages:,}: versions {first:,} to {last:,} of {total:,}")
         words = words.format(**{**vars(page), "first": page.first + 1})
         if page.number < page.pages:
-            words += _("; --page {number} goes on").format(number=page.number + 1)
+            words += _("; --page {number} continues").format(number=page.number + 1)
         parts += [Text(), Text(words, style=DIM)]
     return Group(*parts)
 
@@ -171,7 +171,7 @@ def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[Rendera
         counts = rung.record.counts if rung.record else {}
         cells = [Text(quantity(counts.get(name), "inst")) for name in COUNTED]
         table.add_row(*_name(rung, brief=brief), *cells, _profiled(found, rung, counted=True))
-    note = _("counted by the emulator, which does not time")
+    note = _("counted by the emulator, which measures no times")
     return [table] if brief else [table, Text(note, style=DIM)]
 
 

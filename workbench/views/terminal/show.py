@@ -50,6 +50,7 @@ from workbench.views.terminal.console import (
     bar,
     cut,
     grid,
+    least,
     needed,
     notes_block,
     provenance,
@@ -122,13 +123,11 @@ def show_view(
     body = _body(profile, longest, width, everything)
     if everything:
         return Group(*parts, *body(_EVERYTHING))
-    above = [Drawn(part, width) for part in parts]
-    known: dict[int, Drawn] = {}  # the views that `body` keeps, by id
+    known: dict[int, Drawn] = {}  # of the views that `body` keeps
     for detail in _FILLS:
-        views = body(detail)
-        known = {id(view): known.get(id(view)) or Drawn(view, width) for view in views} | known
-        shown = [*above, *(known[id(view)] for view in views)]
-        if Drawn.height(shown, width) <= _ROWS:
+        views = [*parts, *body(detail)]
+        shown = [known.setdefault(id(view), Drawn(view, width)) for view in views]
+        if least(Group(*views), width) <= _ROWS and Drawn.height(shown, width) <= _ROWS:
             break
     return Group(*shown)
 
@@ -287,7 +286,7 @@ def _of_ptx(launch: Launch, readings: Readings) -> list[RenderableType]:
             shown = metric.value if isinstance(metric.value, str) else None
             value = shown or with_unit(float(metric.value), metric.unit)
             table.add_row(Text(f"  {name}"), Text(value))
-    return [section(_("Counted of PTX"), table)] if table.row_count else []
+    return [section(_("Counted in PTX"), table)] if table.row_count else []
 
 
 def _missing(readings: Readings, everything: bool) -> list[RenderableType]:
@@ -695,14 +694,17 @@ def headroom(
         place = _line_place(profile, panel.hot.key)
         hot = Text(_("hottest line  {place}: ").format(place=place))
         hot.append(_(", ").join(filter(None, (share, panel.waited))))
-        body += [hot, *_hot_code(profile, panel.hot.key)]
+        body.append(hot)
+        if line := statement_at(profile, panel.hot.key):
+            code = Text(line, no_wrap=True, overflow="ellipsis")
+            body.append(Padding(code, (0, 0, 0, 2)))
     table = grid("l", "f")
     for way in panel.ways[:most]:
         elsewhere = panel.hot is None or way.line != panel.hot.key
         said = _way(profile, way, placed=elsewhere, because=because)
         table.add_row(Text(f"≤ {factor(way.speedup)}", style=HEAD), said)
     if table.row_count:
-        words = _("to try, each with an upper bound of its speed-up")
+        words = _("to try, each with an upper bound on its speed-up")
         words += _(", with every unit at its peak") if counted else ""
         body += [Text(words), table]
     head = _("By its counts")
@@ -722,8 +724,3 @@ def _line_place(profile: Profile, key: LineKey) -> str:
     name = line_at(profile, key)[0].replace("\\", "/").rpartition("/")[2]
     words = _("line {line} of {file}") if name else _("line {line}")
     return words.format(line=key[1], file=name)
-
-
-def _hot_code(profile: Profile, key: LineKey) -> list[RenderableType]:
-    code = Text(statement_at(profile, key), no_wrap=True, overflow="ellipsis")
-    return [Padding(code, (0, 0, 0, 2))] if code else []

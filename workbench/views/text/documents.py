@@ -22,7 +22,7 @@ from workbench.analysis.story import Story
 from workbench.analysis.weight import TELLING
 from workbench.analysis.wording import Passage
 from workbench.counters import PTX, Missing, catalog, line_metric, read_all
-from workbench.model import Build, Launch, LineKey, Number, Profile, Timing, line_counters
+from workbench.model import Launch, LineKey, Number, Profile, Timing, line_counters
 from workbench.views.shapes import Json, shaped, show, step
 
 #: The most lines in `hot_lines`: as many as ``show --all`` prints.
@@ -43,7 +43,9 @@ def show_document(
         show.ShowDocument,
         device=profile.device.name,
         launches=[_launch(profile, launch) for launch in profile.launches],
-        build=_build(profile.build),
+        build=shaped(build, show.BuildFacts, kernels=build.resources)
+        if (build := profile.build)
+        else show.BuildFacts(),
         time=_time(timing),
         stale=stale,
         notices=[*notes, *remarks(profile)],
@@ -149,12 +151,6 @@ def _lines(profile: Profile, launch: Launch) -> list[show.LineCounters]:
     return out
 
 
-def _build(build: Build | None) -> show.BuildFacts:
-    if build is None:
-        return show.BuildFacts()
-    return shaped(build, show.BuildFacts, kernels=build.resources)
-
-
 def _time(timing: Timing | None) -> show.TimeFacts:
     if timing is None:
         return show.TimeFacts()
@@ -167,9 +163,6 @@ def _time(timing: Timing | None) -> show.TimeFacts:
         n=timing.time.n,
         ratio=timing.ratio.value if timing.ratio else None,
     )
-
-
-# --- diff ----------------------------------------------------------------------------------
 
 
 def step_of(

@@ -66,9 +66,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-# --- head -------------------------------------------------------------------------------------
-
-
 def _time(comparison: Comparison, more: str | None) -> str:
     row = time_row(comparison, more)
     return f"{row.times}: **{row.words}**, {row.note}" if row else ""
@@ -164,9 +161,6 @@ def _captured(side: Side) -> str:
     return _("{name} captured {when}").format(name=side.label, when=when)
 
 
-# --- hunks ------------------------------------------------------------------------------------
-
-
 def _hunks(old: Profile, new: Profile, story: Story, room: int) -> list[str]:
     """The hunks with as much of their code as fits; numbers have priority over code."""
     silent = capital(silence(story.attribution))
@@ -253,7 +247,7 @@ def _rest(story: Story) -> str:
     if story.rest.ties and story.rest.left_out.words:
         items.append(f"- {story.rest.left_out.words}")
     items += [f"- {inline(word)}" for word in story.attribution.words]
-    return _("Linked to no one hunk:") + "\n\n" + "\n".join(items) if items else ""
+    return _("Not linked to a single hunk:") + "\n\n" + "\n".join(items) if items else ""
 
 
 def collapsed(title: str, text: str) -> str:

@@ -70,8 +70,6 @@ def to_markdown(header: Sequence[str], rows: Iterable[Cells]) -> str:
     return "\n".join([line(header), ruler, *(line(row) for row in rows)]) + "\n"
 
 
-# --- list -------------------------------------------------------------------------------------
-
 _LIST = ("study", "version", "title", "baseline", "parent", "problem", "device", "engine")
 _LIST_TAIL = ("captured", "stale", "seconds", "low", "high")
 
@@ -125,9 +123,6 @@ def list_markdown(lists: list[StudyList]) -> str:
     return "\n".join(parts)
 
 
-# --- show -------------------------------------------------------------------------------------
-
-
 def show_csv(profile: Profile) -> str:
     """One row per launch and counter."""
     rows: list[Cells] = []
@@ -159,18 +154,12 @@ def show_markdown(profile: Profile) -> str:
     return "\n".join(parts)
 
 
-# --- diff -------------------------------------------------------------------------------------
-
-
 def diff_csv(comparison: Comparison) -> str:
     """One row per counter."""
     first = ("id", "group", "ncu", "unit", "old", "new", "delta", "relative", "better")
     fields = (*first, "moved", "verdict", "rule", "reason")
     rows = [[getattr(delta, field) for field in fields] for delta in comparison.counters]
     return to_csv(["counter", *fields[1:-1], "missing"], rows)
-
-
-# --- sheets -----------------------------------------------------------------------------------
 
 
 def sheet_text(sheet: Sheet, format_: str) -> str:

@@ -26,7 +26,7 @@
   const listing = (folder) => new Promise((done, failed) => {
     const script = make("script", "", { src: `${folder}site.js` });
     script.onload = () => done(window.workbenchSite);
-    script.onerror = () => failed(new Error(_("site.js is missing beside the index")));
+    script.onerror = () => failed(new Error(_("site.js is missing next to the index")));
     document.head.append(script);
   });
   let asked = null;
@@ -116,6 +116,23 @@
     );
   }
 
+  // --- a recorded text at its commit and line of the repository's web page; none of a changed one ---
+  const { web, commits } = window.workbenchCommits || { commits: {} };
+  const committed = new Map(Object.entries(commits).flatMap(([commit, texts]) => Object.entries(texts).map(([name, path]) => [name, { commit, path }])));
+  for (const box of all("[data-contents]")) {
+    const sides = box.dataset.contents.split(" ").map((name, side) => [committed.get(name), side ? "" : "old-"]).filter(([known]) => known);
+    const line = (side) => box.querySelector(`.mod .n a[href^="#${side}"]${side ? "" : ":not([href^='#old-'])"}`);
+    const place = box.querySelector(":scope > header p") || make("p", "", { className: "note pad" });
+    sides.forEach(([{ commit, path }, side]) => {
+      const first = line(side);
+      const n = first ? first.textContent : "1";
+      const file = make("a", `${path.split("/").pop()}:${n}`, { href: `${web}blob/${commit}/${encodeURI(path)}#L${n}`, title: path });
+      if (!first) box.addEventListener("click", ({ target }) => target.closest("tr[id]") && (file.hash = `#L${target.closest("tr").id.match(/\d+$/)[0]}`));
+      place.append(place.firstChild ? " · " : "", file, " @ ", make("a", commit.slice(0, 8), { href: `${web}commit/${commit}`, title: _("The commit of {file}", { file: path }) }));
+    });
+    if (sides.length && !place.parentElement) box.querySelector("summary").after(place);
+  }
+
   // --- theme ---------------------------------------------------------------------------------
   const THEMES = { "": _("Theme: system"), dark: _("Theme: dark"), light: _("Theme: light") };
   function theme(name) {
@@ -196,23 +213,27 @@
     return [
       ...map.studies.map((study) => [`${study.n}: ${study.t}`, study.h]),
       ...versions,
+      ...[...map.ladders].sort((a, b) => (b.f === mine) - (a.f === mine)).flatMap((each) => each.r.filter(([, , step]) => step).map(([, , step]) => [`${each.s} ${step.replace(/\.html$/, "").replace("..", " → ")} · ${each.d} · ${each.p}`, `${each.f}/${step}`])),
       ...map.ladders.map((each) => [`${each.s} · ${each.d} · ${each.p}`, `${each.f}/index.html`]),
       ...map.files,
       ...map.counters.map(([id, title]) => [_("{name} (counter)", { name: title }), `glossary.html#${id}`]),
       ...nearest.flatMap((each) => each.k.map(([kernel, page]) => [_("{name} (kernel of {study})", { name: kernel, study: each.s }), `${each.f}/${page}`])),
+      ...nearest.flatMap((each) => each.k.filter(([, , file]) => file).map(([, page, file]) => [file, `${each.f}/${page}#L`])),
     ];
   }
   function search() {
     site().then((map) => {
       const known = entries(map).map(([text, href]) => [text, `${root}${href}`]);
-      const input = make("input", "", { type: "search", placeholder: _("Study, version, counter, kernel") });
+      const input = make("input", "", { type: "search", placeholder: _("Study, step, counter, kernel, file:line") });
       input.setAttribute("aria-label", _("Search"));
       const found = make("div", "");
       found.setAttribute("aria-live", "polite");
       const tell = () => {
-        const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+        const [typed, line] = /^(.*?)(?::(\d+))?$/.exec(input.value.toLowerCase()).slice(1);
+        const words = typed.split(/\s+/).filter(Boolean);
         const hits = known.filter(([text]) => words.every((word) => text.toLowerCase().includes(word)));
-        found.replaceChildren(hits.length ? links(hits.slice(0, 12)) : make("p", _("No match.")));
+        const at = ([text, href]) => (href.endsWith("#L") ? [`${text}:${line || 1}`, `${href}${line || 1}`] : [text, href]);
+        found.replaceChildren(hits.length ? links(hits.slice(0, 12).map(at)) : make("p", _("No match.")));
       };
       input.oninput = tell;
       input.onkeydown = (event) => {
@@ -238,16 +259,20 @@
   function section(step) {
     const heads = all("h1, main h2[id], main h3[id]").filter((head) => head.getClientRects().length);
     const at = heads.map((head) => head.getBoundingClientRect().top - 60);
-    const next = step > 0 ? heads.find((_, n) => at[n] > 4) : heads.filter((_, n) => at[n] < -4).pop();
+    const next = step > 0 ? heads.find((_, n) => at[n] > 4) : heads.filter((_, n) => at[n] < -12).pop();
     if (next) next.scrollIntoView();
   }
   const neighbour = (mark) => {
     const link = all(".steps a").find((each) => each.textContent.includes(mark));
     if (link && link.href) link.click();
   };
+  let heated = 0;
   function hot() {
     const every = all("[data-next]").filter((node) => node.getClientRects().length);
     const next = every.find((node) => node.getBoundingClientRect().bottom > 60) || every[0];
+    // A step has bars beside changed lines and no button: the widest first, then the next one.
+    const lines = all(".hunk .v i").sort((a, b) => parseFloat(b.style.width) - parseFloat(a.style.width));
+    if (!next && lines.length) return lines[heated++ % lines.length].scrollIntoView({ block: "center" });
     if (!next) return;
     next.scrollIntoView({ block: "nearest" });
     next.click();

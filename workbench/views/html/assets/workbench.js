@@ -185,6 +185,15 @@
     name.after(" ", link);
   }
 
+  // A window of code says that there is more, and shows all of it at once where that is wanted.
+  for (const box of all(".hunk .codes.window")) {
+    if (box.scrollHeight < box.clientHeight + 80) box.classList.remove("window");
+    if (!box.matches(".window")) continue;
+    const tools = Object.assign(part("div"), { className: "heats" });
+    const whole = () => { box.classList.remove("window"); tools.remove(); };
+    tools.append(Object.assign(part("button", _("Show all lines")), { type: "button", onclick: whole }));
+    box.append(tools);
+  }
   // Code in a window opens at its hottest line, of a hunk at the hottest that changed; a long file
   // without any starts where its counters do. The page itself does not move.
   for (const box of all(".window")) {
@@ -666,9 +675,30 @@
       !limit && unit && part("p", _("Unit: {unit}. {meaning} {example}", { unit: unit.title, ...unit })),
     ].filter(Boolean);
   }
+  function beside(term, card) {
+    term.after(card);
+    card.showPopover();
+    const place = term.getBoundingClientRect();
+    const room = innerHeight - place.bottom > card.offsetHeight + 16 || place.top < card.offsetHeight + 16;
+    const top = room ? place.bottom + 6 : place.top - card.offsetHeight - 6;
+    card.style.left = `${Math.max(8, Math.min(place.left, document.documentElement.clientWidth - card.offsetWidth - 8)) + scrollX}px`;
+    card.style.top = `${top + scrollY}px`;
+  }
+  // Whoever comes by keys has no pointer to hover with: the meaning stands beside the name that has
+  // the focus, and Escape takes it away.
+  const tip = Object.assign(part("div"), { id: "meaning", className: "meaning", popover: "manual", role: "tooltip" });
+  document.addEventListener("focusin", ({ target }) => {
+    const meaning = target.matches(TERM) && target.matches(":focus-visible") && !target.closest(".meaning") && meaningOf(target);
+    tip.textContent = meaning || "";
+    if (meaning) target.setAttribute("aria-describedby", tip.id);
+    if (meaning) beside(target, tip);
+  });
+  document.addEventListener("focusout", ({ target }) => target.getAttribute("aria-describedby") === tip.id && target.removeAttribute("aria-describedby"));
+  for (const kind of ["focusout", "keydown"]) document.addEventListener(kind, ({ key = "Escape" }) => key === "Escape" && tip.remove());
   let shown = null;
   function showMeaning(term, meaning, more) {
     const again = shown && shown.term === term;
+    tip.remove();
     if (shown) shown.card.hidePopover();
     if (again) return;
     const card = part("div");
@@ -682,13 +712,7 @@
       more.href = term.href;
       card.append(more);
     }
-    term.after(card);
-    card.showPopover();
-    const place = term.getBoundingClientRect();
-    const room = innerHeight - place.bottom > card.offsetHeight + 16 || place.top < card.offsetHeight + 16;
-    const top = room ? place.bottom + 6 : place.top - card.offsetHeight - 6;
-    card.style.left = `${Math.max(8, Math.min(place.left, document.documentElement.clientWidth - card.offsetWidth - 8)) + scrollX}px`;
-    card.style.top = `${top + scrollY}px`;
+    beside(term, card);
     term.setAttribute("aria-expanded", "true");
     shown = { term, card };
     card.addEventListener("toggle", (event) => {

@@ -68,8 +68,6 @@ class Drawing:
             self._most[flow.unit] = max(self._most.get(flow.unit, 0.0), flow.amount or 0.0)
         self._places = self._layout()
 
-    # --- layout --------------------------------------------------------------------
-
     def _between(self, left: Sequence[Place], right: Sequence[Place]) -> list[tuple[Transfer, ...]]:
         ends = {(a, b) for a in left for b in right}
         ends |= {(b, a) for a, b in ends}
@@ -96,8 +94,6 @@ class Drawing:
         bottom, near = y - _GAP, out["l1"].y
         far = _Stretch(near, bottom - near)
         return {**out, "sm": _Stretch(1.0, bottom - 1.0), "l2": far, "dram": far}
-
-    # --- shapes --------------------------------------------------------------------
 
     def hops(self) -> list[View]:
         """The three drawings; the second and third begin at the height of the L1.
@@ -242,8 +238,6 @@ class Drawing:
         path = "L".join(f"{_number(x)} {_number(y)}" for x, y in corners)
         return f"M{path}z", f"{_tone(flow.share)} {tone}".strip()
 
-    # --- lines and table -----------------------------------------------------------
-
     def lit(self, rows: Sequence[Sequence[Transfer]]) -> str:
         """The ids of the lines that cause flows, the largest share first."""
         found: dict[str, float] = {}
@@ -282,10 +276,8 @@ def _rectangle(x: float, y: float, width: float, height: float) -> str:
     return f"M{_number(x)} {_number(y)}h{_number(width)}v{_number(height)}h{_number(-width)}z"
 
 
-# --- tables ---------------------------------------------------------------------------
-
-#: Row title, then the counters for instructions, requests, sectors or wavefronts, amount per
-#: request, efficiency and excess. "" leaves a cell empty.
+#: Row title, then the counters for: instructions, requests, sectors or wavefronts, per request,
+#: efficiency, excess. "" leaves a cell empty.
 _WHOLE = ("{}s", "{}_requests", "{}_sectors", "{}_sectors_per_request", "{}_efficiency", "")
 _ACCESSES = (
     (N_("Global loads"), *(name.format("global_load") for name in _WHOLE)),
@@ -369,8 +361,6 @@ def memory_view(
         scale=drawing.scale(),
     )
 
-
-# --- over the run ---------------------------------------------------------------------
 
 #: Points of an area, and its height in units of its drawing.
 _POINTS, _HEIGHT = 128, 100

@@ -251,8 +251,6 @@ def round_places(values: Sequence[float], unit: str = "") -> tuple[tuple[float, 
     return tuple(zip(known, texts, strict=True))
 
 
-# --- what-if curves -------------------------------------------------------------------
-
 _LEAST_REGISTERS = 16
 _SHARED_STEP = 1024
 _HEIGHT = 210

@@ -20,7 +20,6 @@ from workbench.views.html.charts.figure import (
     scatter,
 )
 
-# --- labels beside points -------------------------------------------------------------
 # Plotly draws a point's label at the given place and lets labels overlap. Here
 # each label is tried on the four sides of its point, in pixels of a plot of an assumed size, and
 # left out if none is free; hovering and the table name every point.

@@ -104,8 +104,7 @@ def roof_path(
     )
 
 
-# --- tables of counters ---------------------------------------------------------------
-# A ladder gets more versions, never more counters, so versions are the rows.
+# A ladder grows by versions, never by counters: so the table grows downwards.
 
 #: The counters whose changes along the ladder explain most of it.
 KEY_COUNTERS = (

@@ -27,8 +27,6 @@ from workbench.views.html.charts.figure import (
 )
 from workbench.views.html.page import View
 
-# --- the figure -----------------------------------------------------------------------
-
 #: Below this part of the total the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
 #: The length of a total's mark on an axis that does not start at zero, as a part of the axis.
@@ -181,9 +179,6 @@ def _cut_ticks(start: float, end: float, unit: str, wanted: int = 4) -> Json:
 #: A step must be this part of the larger total; the others are added up.
 _STEP = 0.012
 _STEPS = 12
-
-
-# --- time -----------------------------------------------------------------------------
 
 
 def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -> Fall:

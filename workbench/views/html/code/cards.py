@@ -26,9 +26,7 @@ from workbench.language import _, ngettext
 from workbench.model import Number, Profile
 from workbench.views.html.code.hunks import DiffCode
 from workbench.views.html.page import Link, View
-from workbench.views.html.parts import percent, width
-
-# --- links ----------------------------------------------------------------------------
+from workbench.views.html.parts import percent, tied, width
 
 
 def line_words(side: int, number: int | None) -> str:
@@ -77,7 +75,7 @@ class Links:
             meaning=_("An estimate: warp samples on the lines, times the duration."),
             width=width(abs(part.delta_s) / _largest(abs(p.delta_s) for p in split.parts)),
             share=_share(share if 0 < share <= 1 else None),
-            note=_(", ").join(f"{stall.title} {stall.amount}" for stall in number.stalls),
+            note=tied(_(", ").join(f"{stall.title} {stall.amount}" for stall in number.stalls)),
             where=None,
             paths=[self._path(path) for path in _proofs(part, split)],
         )
@@ -297,9 +295,7 @@ def _changes(code: CodeDiff) -> str:
     return "; ".join([*replaced, *numbers])
 
 
-# --- cards ----------------------------------------------------------------------------
-
-#: The most open hunks, and limits on rows of code and rows around it.
+#: Hunks that stand open: so many at most, and so many rows of code and about it in all.
 _MOST_OPEN = 3
 _ROWS_OPEN = 40
 _ROWS_OF_ONE = 20
@@ -377,6 +373,7 @@ def _card(step: Step, chapter: Chapter, code: DiffCode, links: Links, machine: M
         moved=hunk.kind == "moved",
         symbols=chapter.symbols,
         code=code.card(hunk, chapter.lines),
+        contents=code.contents(hunk),
         groups=shown,
         more=more,
         machine=machine.of(hunk.id),

@@ -19,6 +19,7 @@ from workbench.analysis.story import Story
 from workbench.analysis.wording import LinkedLine
 from workbench.language import _, ngettext
 from workbench.model import LineKey, Profile, Record
+from workbench.revisions import contents
 from workbench.units import listed
 from workbench.views.html.code.lines import (
     Cell,
@@ -32,10 +33,9 @@ from workbench.views.html.code.lines import (
 )
 from workbench.views.html.page import View
 
-# --- rows -----------------------------------------------------------------------------
-# The markup is written here and not in a template: a page has hundreds of rows, and a template's
-# loop over them takes ten times as long. Optional tags are left out, because these tables are most
-# of a page's bytes.
+# The markup is written here and not in a template: a page has hundreds of rows, and a
+# template's loop over them takes ten times as long. Tags that HTML lets out are left out,
+# because these tables are most of a page's bytes.
 
 _NOWHERE = '<td class="e" colspan="3">'
 
@@ -176,8 +176,6 @@ class DiffCode:
         self._files = [_File(self, rank, a, b, diff) for rank, (a, b) in enumerate(self._pairs())]
         self._own = self._reserved()
 
-    # --- files ------------------------------------------------------------------------
-
     def text(self, side: int, file: int) -> list[str]:
         """The lines of a file; empty if the report does not hold its text."""
         return lines(self.profiles[side].sources[file].text or "")
@@ -244,8 +242,6 @@ class DiffCode:
                     out.setdefault(f"{anchor}{file.prefix}L{line}", hunk.id)
         return out
 
-    # --- cards ------------------------------------------------------------------------
-
     def card(self, hunk: Hunk, linked: Set[LinkedLine]) -> tuple[Chunk, ...]:
         """The code of one hunk's card, with the unchanged lines that it is linked to."""
         file = self._file_of(hunk)
@@ -266,6 +262,11 @@ class DiffCode:
         wanted.difference_update(early[:-_BEFORE])
         names = {name for name in hunk.symbols if name.isidentifier()} - _KEYWORDS
         return self._chunks(file, sorted(wanted), names, hunk.id, own)
+
+    def contents(self, hunk: Hunk) -> str:
+        """The short names of both files, as Git knows their contents."""
+        pair = zip(self.profiles, self._pair_of(hunk), strict=True)
+        return " ".join(contents(p.sources[n].text) if n is not None else "" for p, n in pair)
 
     def whole(self) -> list[View]:
         """Both sides of every file; lines that no card addressed have their address here.

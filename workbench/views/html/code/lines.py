@@ -148,8 +148,6 @@ def _lanes(launch: Launch, lines: Lines) -> Callable[[LineKey], str] | None:
     return said
 
 
-# --- colours --------------------------------------------------------------------------
-
 #: Headers of CUDA code are CUDA code; Pygments would take them for C.
 _CUDA = (".cu", ".cuh", ".h", ".hpp", ".hxx", ".inl", ".cc", ".cpp")
 #: Beyond this, colours cost seconds and do not help; the text is then shown plain.

@@ -23,6 +23,7 @@ from workbench.callers import following, kernel_bodies
 from workbench.counters import PTX, catalog, line_metric
 from workbench.language import _, ngettext
 from workbench.model import Launch, LineKey, Number, Profile, Record, line_counters
+from workbench.revisions import contents
 from workbench.views.html.code.lines import Cell, Gutter, coloured, gutters
 from workbench.views.html.page import View
 from workbench.views.html.parts import percent, width
@@ -182,9 +183,7 @@ def _split(text: str) -> tuple[str, str, str]:
     return guard, operation, words[1].strip() if len(words) > 1 else ""
 
 
-# --- PTX ------------------------------------------------------------------------------
-
-#: The most PTX rows on a page without machine instructions and without its script.
+#: Rows that a page without instructions of the machine shows without its script.
 _FIRST = 60
 
 
@@ -380,6 +379,7 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
         View(
             id=f"{prefix}f{file}",
             path=source.path,
+            content=contents(source.text),
             rows=Markup("\n".join(_source_row(line, anchors[file]) for line in lines[file])),
             missing_text=codes[file] is None,
         )

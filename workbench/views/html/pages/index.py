@@ -58,7 +58,8 @@ class RungSummary(Record, frozen=True):
     seconds: float | None = None
     error: float | None = None
     library: bool = False
-    kernel: str = ""  # the kernel of its longest launch
+    kernel: str = ""  # that of its longest launch
+    file: str = ""  # the first of its sources
 
 
 class LadderSummary(Record, frozen=True):
@@ -179,6 +180,7 @@ def _rung(rung: Rung, step: str) -> RungSummary:
         error=checked.error if checked else None,
         library=rung.is_baseline,
         kernel=launch.kernel[:_KERNEL] if launch else "",
+        file=rung.profile.sources[0].path if rung.profile and rung.profile.sources else "",
     )
 
 
@@ -301,9 +303,6 @@ def _line(found: Sequence[LadderSummary]) -> View:
     )
 
 
-# --- a study -----------------------------------------------------------------------------------
-
-
 def study_views(
     ladders: Iterable[dict[str, object]], most: int = _MOST
 ) -> Iterator[tuple[str, View]]:
@@ -372,7 +371,7 @@ def site_script(ladders: Iterable[dict[str, object]], files: Iterable[tuple[str,
                 "f": one.folder,
                 "r": [(rung.id, rung.page, rung.step) for rung in one.rungs],
                 "x": one.pairs,
-                "k": [(rung.kernel, rung.page) for rung in one.rungs if rung.kernel],
+                "k": [(rung.kernel, rung.page, rung.file) for rung in one.rungs if rung.kernel],
             }
             for one in every
         ],

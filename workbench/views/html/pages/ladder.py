@@ -29,9 +29,7 @@ from workbench.views.html.charts.several import (
 from workbench.views.html.page import Badge, Head, Link, View, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
 
-# --- times over problems --------------------------------------------------------------
-
-#: The most problems in one chart; of more, this many are shown, evenly spaced over the sizes.
+#: Problems that one chart shows; of more, as many spread evenly over the sizes.
 _PROBLEMS = 32
 #: The most families of problems with their own charts; beyond that, the axis is the work.
 _FAMILIES = 4
@@ -292,8 +290,6 @@ def _heat(
         if any(cells):
             yield version, tuple(cells)
 
-
-# --- speed ----------------------------------------------------------------------------
 
 _HEAD = (N_("Version"), N_("Time"), N_("from"), N_("to"), N_("Repetitions"), N_("Throughput"))
 

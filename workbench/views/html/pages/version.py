@@ -58,9 +58,6 @@ from workbench.views.html.parts import (
 )
 from workbench.views.html.render import render
 
-# --- one launch ---
-
-
 _LIGHT = ("sm_throughput", "memory_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 _PIPES = (
     "issue_active",
@@ -185,9 +182,8 @@ def _launch(profile: Profile, launch: Launch, position: int, near: int | None, i
     )
 
 
-# --- other devices --------------------------------------------------------------------
-# A share refers to the peak of the device that it was measured on. Times are compared only if both
-# were measured in the same way, outside the profiler or under it.
+# A share is of the peak of the device that it was measured on. Whether a time is shorter is said
+# where both were measured in the same way, outside of the profiler or under it.
 
 
 def _devices(rung: Rung, profile: Profile) -> View | None:
@@ -221,7 +217,7 @@ def _row(
     """A version on one device; `href` links to its page there, "" for this page."""
     seconds = timing.time.value if timing else kernel_seconds(there)
     seen = _("under the profiler") if timing is None and seconds is not None else ""
-    other = "" if there.source_hash == here.source_hash else _("of another source")
+    other = "" if there.source_hash == here.source_hash else _("from a different source")
     return View(
         device=there.device.name,
         href=href,
@@ -377,9 +373,7 @@ def render_version(path: str, view: View) -> Rendered:
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
 
 
-# --- report files ---------------------------------------------------------------------
-
-#: The most launches for which charts and counter columns remain readable.
+#: Charts and counter columns for more launches than this would be a wall, not a picture.
 _SIDE_BY_SIDE = 12
 #: The length of a kernel's name beside a bar or in a table with many columns.
 _LONGEST = 36
