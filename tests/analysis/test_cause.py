@@ -18,6 +18,7 @@ from workbench.analysis.cause.places import Origin, place_of
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.limits.limit import RESOURCES, Load, Resource
+from workbench.analysis.sentence import _unexplained
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.story import Step
 from workbench.counters import catalog
@@ -235,6 +236,34 @@ def test_what_is_shared_with_a_hunk_that_is_not_named_is_not_the_named_ones() ->
     assert found.hunks == (1, 2, 3) and found.share == 1.0
     found = place(split({(1,): -90, (2, 3): -10}))
     assert found == Origin(link="hunk", hunks=(1,), share=0.9)
+
+
+def test_a_hunk_all_of_whose_part_a_larger_one_shares_is_not_named() -> None:
+    assert place(split({(1, 3): -50, (1, 2): -25, (1, 3, 4): -25}), hunks=4).hunks == (1,)
+
+
+@pytest.mark.parametrize(("rest", "said"), [(0.5, True), (-0.5, False)])
+def test_an_unlinked_rest_of_the_other_sign_is_left_out(rest: float, said: bool) -> None:
+    time = seconds(h1=rest, h2=1.0)
+    parts = (msgspec.structs.replace(time.parts[0], link="elsewhere", hunks=()), *time.parts[1:])
+    assert bool(_unexplained(msgspec.structs.replace(time, parts=parts))) == said
+
+
+@pytest.mark.parametrize(("blocks", "after"), [((128, 1024), 96.0), ((1024, 128), 12.0)])
+def test_blocks_below_a_wave_are_why_warps_came_or_went(
+    blocks: tuple[int, int], after: float
+) -> None:
+    def side(count: int, occupied: float, ms: float) -> Profile:
+        return report({
+            "launch__grid_size": count, "launch__waves_per_multiprocessor": count / 1056,
+            "sm__maximum_warps_per_active_cycle_pct": 100.0, DURATION: ms * 1e-3, CYCLES: ms * 1e6,
+            "sm__warps_active.avg.pct_of_peak_sustained_active": occupied,
+            "sm__inst_issued" + SHARE: 5.0,
+        })  # fmt: skip
+
+    old, new = side(blocks[0], 108.0 - after, after / 10), side(blocks[1], after, 10.8 - after / 10)
+    text = Step(old, new, ("old", "new")).story.sentence
+    assert f": blocks {blocks[0]:,} → {blocks[1]:,} (" in text and " waves)" in text
 
 
 def test_what_no_hunk_has_is_code_that_nobody_edited() -> None:

@@ -120,6 +120,11 @@ def test_a_memory_that_no_warp_waits_for_stands_behind_what_they_queue_for() -> 
     assert limit(launch({**shares, "sm__pipe_tensor_cycles_active": 65.0}, table=table)).id == "l2"
 
 
+def test_an_l2_that_is_much_fuller_limits_before_device_memory() -> None:
+    for l2, named in ((74.0, "l2"), (69.0, "dram")):
+        assert limit(launch({"gpu__dram_throughput": 61.0, "lts__throughput": l2})).id == named
+
+
 def test_a_grid_that_leaves_sms_idle_comes_first() -> None:
     small = limit(launch({"sm__inst_issued": 40.0}, grid=(64, 1, 1), active=0.48))
     assert (small.id, small.words) == ("grid", "a grid of 64 blocks on 132 SMs")
