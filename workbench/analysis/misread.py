@@ -111,7 +111,7 @@ def _conflicts(launch: Launch) -> Iterator[Opinion]:
             )
         )
     if reasons:
-        yield Opinion(counter=_ALL, reported=whole, exact=exact, why="; ".join(reasons))
+        yield Opinion(counter=_ALL, reported=whole, exact=exact, why=_("; ").join(reasons))
 
 
 def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator[Opinion]:

@@ -257,9 +257,9 @@ def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]
     if saves < max(LEAST, _MOSTLY * product):
         return None
     words = [text for text in (part[1], went[1]) if text]
-    because = "; ".join(words)
+    because = _("; ").join(words)
     if part[0] < 0.995:
-        because += f": {part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
+        because += _(": ") + f"{part[0]:.0%} × {went[0]:.0%} = {product:.0%}"
     if saves < product:
         because += _("; but {busy:.0%} of the time is needed for {title}").format(
             busy=busy, title=title

@@ -44,7 +44,7 @@ from workbench.analysis.limits.limit import (
 from workbench.analysis.optional import Maybe, largest, minus, over, plus, times
 from workbench.analysis.plausible import broken
 from workbench.gpus import SECTOR_BYTES, WARP_SIZE
-from workbench.language import _
+from workbench.language import _, told
 from workbench.model import Device, Launch, LineKey, Profile, Record
 from workbench.units import quantity
 
@@ -202,7 +202,9 @@ def _wide(seen: Examined) -> Iterator[Way | None]:
         found = bound(seen, part, seen.went({"lsu": of_lsu}, states), stays)
         names = "global_load_requests" if where == "global" else "shared_wavefronts"
         line = heaviest_line(seen.launch, names) or seen.line_waiting(states)
-        words = _("Load from {where} memory with wider accesses (float4, int4)").format(where=where)
+        words = _("Load from {where} memory with wider accesses (float4, int4)").format(
+            where=told(where)
+        )
         yield made("wide", found, words, 2, counter, line)
 
 

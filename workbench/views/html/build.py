@@ -194,7 +194,7 @@ def build_report(
     damaged: dict[Path, DataError] = {}
     ladders = _Ladders()
     with Site(out, how) as site:
-        copy_assets(site, project and project.kernels)
+        copy_assets(site, project.kernels if project else None)
         done = PageCount()
         if project is not None and (studies or not (reports or programs)):
             damaged = damaged_files(site.suspects())

@@ -194,7 +194,7 @@ def _time_fall(part: TimePart | None, stalls: Sequence[StallDelta], what: str) -
     if part is None or part.link in ("unknown", "elsewhere") or delta - below <= 0 <= delta + above:
         tone = ""  # not caused by a hunk, or its sign is within the sampling error
     return Fall(
-        label=f"{name}: {what}",
+        label=f"{name}{_(': ')}{what}",
         delta=delta,
         text=text,
         hover=_("{amount}, linked to {what}").format(amount=text, what=name) if hunk else text,
