@@ -247,9 +247,6 @@ def multiplied(launch: Launch, times: int) -> Launch:
     return structs.replace(launch, samples=1, metrics=metrics, spreads=spreads, instructions=table)
 
 
-# --- which launch is compared with which ----------------------------------------------
-
-
 def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchPair, ...]:
     """Match launches: by signature, by name, by likeness, then the longest of the rest.
 
@@ -453,8 +450,6 @@ def _mix(launch: Launch) -> Bag[str]:
     operations = (next((w for w in line if not w.startswith("@")), "") for line in words)
     return Bag(name.split(".")[0] for name in operations if name)
 
-
-# --- results for a launch or a profile ----------------------------------------------
 
 _Of = TypeVar("_Of", bound=Record)
 _Found = TypeVar("_Found")

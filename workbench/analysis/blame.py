@@ -271,8 +271,6 @@ class _Ledger:
             if units
         )
 
-    # --- one state after another -----------------------------------------------------
-
     def _scoreboard(self, row: int, state: str) -> tuple[Kind, list[Producer]]:
         kinds = HOLDING[state]
         operation = self.operations[row]
@@ -357,8 +355,6 @@ class _Ledger:
         if self.operations[row].opcode in opcodes:
             return []
         return self.slices.nearest(row, opcodes)
-
-    # --- queues and barriers -------------------------------------------------------------
 
     def _place(self, row: int) -> tuple[int, int]:
         """The loop of a row, or, outside loops, the stretch between two of them."""

@@ -337,9 +337,6 @@ def compare(
     )
 
 
-# --- may they be compared? -------------------------------------------------------
-
-
 def _remedy(old: Profile, new: Profile) -> str:
     lone = next((side for side in (old, new) if side.engine == "ncu" and side.version), None)
     if lone is not None and {old.engine, new.engine} == {"ncu", "emulator"}:
@@ -423,9 +420,6 @@ def _clocks_told(old: Combined | Missing, new: Combined | Missing) -> list[str]:
         return []
     text = _("the SM clock differed: {first}, {second}; compare cycles rather than duration")
     return [text.format(first=quantity(first, "hz"), second=quantity(second, "hz"))]
-
-
-# --- one counter, one time ---------------------------------------------------------
 
 
 def _delta(
@@ -593,8 +587,6 @@ def at(delta: Delta, old: Number | None, new: Number | None) -> Delta:
         noise=noise_of(counter, old, new),
     )
 
-
-# --- remarks on the origin of numbers ------------------------------------------------
 
 #: Durations under the profiler may lie this far outside the interval of the recorded speed-up:
 #: twice the noise of one of them, rounded up.

@@ -260,8 +260,6 @@ def side_effects(comparison: Comparison, expectations: Sequence[Expectation]) ->
     return tuple(sorted(found, key=lambda d: (not d.better, -size(d))))
 
 
-# --- promises for the old version -----------------------------------------------------------
-
 #: A promise counts as kept if this part of it came true.
 _KEPT = 0.9
 

@@ -212,9 +212,6 @@ def of_no_pair() -> dict[str, Missing]:
     return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}
 
 
-# --- sentences ----------------------------------------------------------------------
-
-
 def launch_words(
     changes: Sequence[KernelChange],
     labels: tuple[str, str],

@@ -400,9 +400,6 @@ def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
     return out
 
 
-# --- samples of one launch -----------------------------------------------------------
-
-
 def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
     """Launches grouped by kernel, code and configuration, in the order of the first in each group.
 

@@ -116,9 +116,6 @@ def _beyond(total: Number, least: Number) -> str:
     )
 
 
-# --- at the end of a line, and in a box above it -------------------------------------------------
-
-
 class Beside(NamedTuple):
     """One known fact about a line.
 

@@ -243,8 +243,6 @@ def _conflicts_of(profile: Profile) -> tuple[Number, Number, Number] | None:
     return counted, exact, taken
 
 
-# --- counters that ncu misreads ------------------------------------------------------------------
-
 _P0 = re.compile(r"\bP0\b")
 
 

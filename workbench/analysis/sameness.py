@@ -160,9 +160,6 @@ def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
     return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
 
 
-# --- builds ------------------------------------------------------------------------
-
-
 def _debug(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
     """A doubt if only one side was built for debugging."""
     built = [_built_for_debugging(side) for side in sides]
@@ -188,9 +185,6 @@ def _built_for_debugging(profile: Profile) -> bool:
     )
 
 
-# --- problems ----------------------------------------------------------------------
-
-
 def _parameters(sides: tuple[Profile, Profile]) -> Doubt | None:
     a, b = (side.parameters for side in sides)
     if not a or not b or sides[0].study != sides[1].study:
@@ -209,9 +203,6 @@ def _devices(sides: tuple[Profile, Profile], same: bool) -> Doubt | None:
         return None
     what = _("the same machine code on ") if same else ""
     return Doubt(kind="devices", words=_("{what}{a} and {b}").format(what=what, a=a, b=b))
-
-
-# --- machine code ------------------------------------------------------------------
 
 
 def _codes(profile: Profile) -> set[tuple[str, ...]] | None:
@@ -330,9 +321,6 @@ def _of_one_code(
 _seconds = partial(value_of, counter="duration")
 _instructions = partial(value_of, counter="instructions")
 _dram_bytes = partial(value_of, counter="dram_bytes")
-
-
-# --- amounts -----------------------------------------------------------------------
 
 
 def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[Doubt | None]:

@@ -576,8 +576,6 @@ def _limit(old: Limit | None, new: Limit | None) -> str:
     return texts[new.when(old)].format(words=new.words)
 
 
-# --- the strip -----------------------------------------------------------------------------
-
 StopKind = Literal["edit", "counter", "stall", "time", "limit", "doubt"]
 
 

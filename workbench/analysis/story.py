@@ -364,8 +364,6 @@ def _linked_lines(attribution: Attribution) -> dict[int, set[LinkedLine]]:
     return out
 
 
-# --- on one screen -------------------------------------------------------------------------
-
 #: First and last line, 1-based; empty if the last is before the first.
 Span = tuple[int, int]
 
@@ -480,8 +478,6 @@ def _around(span: Span, core: int, rows: int) -> Span:
     return start, start + rows - 1
 
 
-# --- from a counter to its hunks ------------------------------------------------------------
-
 #: A line is named if it holds this part of the amount that a mover moved.
 _HOLDS = 0.5
 
@@ -564,9 +560,6 @@ def _mover_line(amount: Number, lines: Iterable[LineShare]) -> LineShare | None:
     largest = max(lines, key=lambda line: abs(line.delta), default=None)
     holds = largest is not None and abs(largest.delta) >= _HOLDS * abs(amount)
     return largest if holds and largest is not None and (largest.old or largest.new) else None
-
-
-# --- two profiles compared -------------------------------------------------------------------
 
 
 class Step:

@@ -452,8 +452,6 @@ def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
     return tuple(sorted(moves, key=lambda move: -abs(move.delta_s)))
 
 
-# --- the work beside a wait ---------------------------------------------------------------
-
 #: Pipes that do arithmetic: a pipe's share of peak times its time is its work.
 _PIPES = {r.id: r.counter for r in RESOURCES if r.id in ("tensor", "fma", "alu", "xu", "fp64")}
 #: Names of the grid's size, in CUDA and in Triton.

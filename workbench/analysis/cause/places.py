@@ -433,8 +433,6 @@ def _of_occupancy(attribution: Attribution, occupancy: Sequence[OccupancySplit])
     return Origin(link="compiler" if largest == "registers" else "hunk", hunks=tuple(order))
 
 
-# --- bounds of registers -------------------------------------------------------------------
-
 _BOUNDS = frozenset({"__launch_bounds__", "__maxnreg__"})
 
 

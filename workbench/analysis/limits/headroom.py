@@ -113,8 +113,6 @@ def made(
     return Way(kind, words, *found, effort, counter, line) if found is not None else None
 
 
-# --- The experiments ---------------------------------------------------------------------------
-
 #: Units whose work stays the same if loads, addresses or the schedule change.
 _ARITHMETIC = frozenset({"fma", "tensor", "xu", "fp64"})
 _ISSUING = _ARITHMETIC | {"issue", "alu"}
@@ -454,8 +452,6 @@ def _ways(seen: Examined) -> tuple[Way, ...]:
     ways = [way for way in found if way is not None and way.saves >= LEAST]
     return tuple(sorted(ways, key=lambda way: (-way.rank, way.effort)))
 
-
-# --- The panel: the limit of a profile, its place, and the experiments to try first --------------
 
 #: Panels of the latest launches: a report needs each of them four times.
 _found: deque[tuple[Launch, Panel]] = deque(maxlen=32)

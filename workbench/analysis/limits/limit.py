@@ -335,8 +335,6 @@ def running_of(launch: Launch) -> Running:
     return Running(mean=min(mean / elapsed, most), busiest=most)
 
 
-# --- Units, and how near each was to its peak ---------------------------------------------------
-
 ResourceId = Literal[
     "issue", "l1_data", "lsu", "l2", "dram", "tensor", "fma", "alu", "xu", "fp64", "constant",
     "tex", "adu", "sm", "memory", "latency", "grid", "sync", "launch",

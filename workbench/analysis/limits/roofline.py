@@ -128,9 +128,6 @@ def work(launch: Launch) -> dict[Unit, float] | Missing:
     return {unit: count for unit, count in total.items() if count}
 
 
-# --- all units alike, for comparing the work of two launches --------------------------
-
-
 def operations_of(launch: Launch) -> float | None:
     """Operations on floats, matrix products, byte dot products; a multiply-add counts as two.
 
@@ -212,8 +209,6 @@ def executed(launch: Launch) -> Iterator[tuple[str, str, frozenset[str], Number]
             yield table.text[row], opcode, modifiers, lanes
 
 
-# --- two profiles ----------------------------------------------------------------------
-
 Measure = Callable[[Launch], float | None]
 
 
@@ -266,8 +261,6 @@ def measured(profile: Profile) -> list[Launch]:
     """The launches that were profiled."""
     return [launch for launch in profile.launches if launch.profiled]
 
-
-# --- Under the roofline ------------------------------------------------------------------------
 
 Level = Literal["shared", "L1", "L2", "DRAM"]
 #: From the registers outwards.

@@ -93,8 +93,6 @@ class _Walk:
             self.found.append(piece)
 
 
-# --- The walk ----------------------------------------------------------------------------------
-
 _FUNCTIONS = {"function_definition", "template_declaration"}
 
 
@@ -104,8 +102,6 @@ class Reader(Declarations):
     def __init__(self, found: SourceMap, file: int, source: Source) -> None:
         super().__init__(found, file, source)
         found.statements[file] = joined(_Walk(self.root).found)
-
-    # --- bodies --------------------------------------------------------------------
 
     def read_bodies(
         self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]
@@ -192,8 +188,6 @@ class Reader(Declarations):
                     if self.found.symbols[inner].kind == "macro":
                         todo.extend(self.found.symbols[inner].words)
 
-    # --- visits that open something and close it later -------------------------
-
     def later(self, *actions: Node | Action | None) -> None:
         """Visit these next, in this order."""
         self.stack.extend(action for action in reversed(actions) if action is not None)
@@ -233,8 +227,6 @@ class Reader(Declarations):
         """End the innermost flow."""
         self.feeds.pop()
 
-
-# --- Control flow: loops, conditions, pragmas, and what they govern ------------------------------
 
 _EXITS = {"return_statement": "function", "break_statement": "loop", "continue_statement": "loop"}
 
@@ -393,9 +385,6 @@ def _pragma(reader: Reader, node: Node) -> None:
     for word in words_of(reader.name(node))[1:]:
         for index in reader.lookup(word):
             reader.add_use(index, line, node.start_byte, (*reader.feeds, ("governed", governed)))
-
-
-# --- Declarations, assignments, calls -----------------------------------------------------------
 
 
 def _function(reader: Reader, node: Node) -> None:

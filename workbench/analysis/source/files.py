@@ -232,9 +232,6 @@ def scan_sources(profile: SourceSide) -> list[Source]:
     ]
 
 
-# --- Two profiles' sources -----------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class SourceDiff:
     """The comparison of sources for attribution. Lines are (index into `Profile.sources`, line).

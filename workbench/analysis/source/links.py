@@ -370,8 +370,6 @@ def _spread(found: SourceMap, roots: _Roots) -> dict[Line, LineLink]:
     return out.lines
 
 
-# --- The pairs of files, and of kernels, to compare between two profiles -------------------------
-
 FilePair = tuple[int | None, int | None]
 
 

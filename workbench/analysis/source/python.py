@@ -32,8 +32,6 @@ class PythonReader(Recorder, ast.NodeVisitor):
         found.statements[file] = joined(map(_lines_of, every))
         self.names: dict[str, int] = {}
 
-    # --- positions ---------------------------------------------------------------
-
     def _at(self, node: ast.expr | ast.stmt) -> int:
         return self.starts[node.lineno - 1] + node.col_offset
 
@@ -49,8 +47,6 @@ class PythonReader(Recorder, ast.NodeVisitor):
 
     def _key(self, *nodes: ast.AST) -> Tokens:
         return tuple(ast.dump(node) for node in nodes)
-
-    # --- first pass ----------------------------------------------------------------
 
     def declare_globals(self) -> None:
         """Functions and names of file scope."""
@@ -92,8 +88,6 @@ class PythonReader(Recorder, ast.NodeVisitor):
             made.parameters.append(symbol.index)
             made.names[argument.arg] = symbol.index
         self.found.routines.append(made)
-
-    # --- second pass -----------------------------------------------------------------
 
     def read_bodies(
         self, names: Mapping[str, list[int]], by_name: Mapping[str, list[Routine]]

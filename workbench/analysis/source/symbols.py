@@ -296,8 +296,6 @@ class Declarations(Recorder):
         self.stack: list[Node | Action] = []
         self.bodies: list[Node] = []
 
-    # --- helpers ---------------------------------------------------------------
-
     def slice(self, start: int, end: int) -> str:
         """Text between two bytes."""
         return self.text[start:end]
@@ -371,8 +369,6 @@ class Declarations(Recorder):
                 inner = node.named_children[0] if node.named_children else None
             node = inner
         return node, element
-
-    # --- file level --------------------------------------------------------------
 
     def declare_globals(self) -> None:
         """First pass: macros, types, functions and variables of file scope."""
