@@ -281,9 +281,6 @@ def _of_data() -> Iterator[tuple[Marked, Place]]:
                         yield word, Place(f"data/{name}")
 
 
-# --- the files ---------------------------------------------------------------------------
-
-
 def part(name: str) -> Catalog:
     """One part of the catalogue, as it is kept."""
     path = FOLDER / f"{name}.po"

@@ -226,8 +226,6 @@ def with_metrics(profile: Profile, **changes: Number | str | None) -> Profile:
     return msgspec.structs.replace(profile, launches=(launch, *profile.launches[1:]))
 
 
-# --- a whole project -----------------------------------------------------------------
-
 STUDY = '''\
 """Twice a matrix, through shared memory."""
 

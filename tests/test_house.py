@@ -39,6 +39,7 @@ STAND_ALONE: Mapping[str, str] = {
     "workbench.agents.versions": "what a client may write, apart from the protocol",
     "workbench.frames.columns": "pandas is loaded by it alone",
     "workbench.gate.baselines": "a format of its own: the runs that are kept",
+    "workbench.ncurep.printed": "a format of its own: what ncu prints",
     "workbench.programs.shown.page": "not loaded where no page of a program changed",
     "workbench.programs.standin.functions": "C++ that is made of a table, apart from its compiler",
     "workbench.programs.standin.library": "two libraries of C++, built and kept",

@@ -172,9 +172,6 @@ def _moved(
     )
 
 
-# --- lines of a program's file in the text of a lifted version ----------------------------------
-
-
 class KeptLines(Record, frozen=True):
     """`count` lines of a source, from its line `source`, at line `line` of a version's text."""
 

@@ -248,9 +248,6 @@ def catalog() -> Catalog:
     return Catalog(counters, table["groups"])
 
 
-# --- reading -------------------------------------------------------------------
-
-
 def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
     """Read a counter's value in one launch.
 
@@ -403,8 +400,6 @@ def _sum_of_touching(launch: Launch, counter: Counter) -> Reading | None:
     return _reading(total, counter, f"inst_executed of instructions with {name}")
 
 
-# --- formulas: sums of products of metrics, counters and numbers ----------------
-
 _Factor = tuple[str, bool, str]  # (operator "*" or "/", ceil?, operand)
 _Term = tuple[int, tuple[_Factor, ...]]
 
@@ -458,8 +453,6 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
         total += sign * product
     return total
 
-
-# --- what a value can be ---------------------------------------------------------------------
 
 #: Marks a value that no run can have.
 IMPLAUSIBLE = N_("not plausible")

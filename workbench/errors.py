@@ -99,9 +99,6 @@ def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
     return type(first)(f"{len(errors)} files cannot be read: {words}", first.hint)
 
 
-# --- the nearest right name, if a misspelled one caused the error --- --------------------
-
-
 def nearest(name: str, names: Iterable[str]) -> str:
     """The name in `names` that is most similar to `name`; empty if none is similar."""
     candidates = list(dict.fromkeys(names))

@@ -100,8 +100,6 @@ def tried(words: list[str], root: Path, kind: str, told: object) -> None:
         book.found(kind, "other answers", f"{words} {told}"[:1000])
 
 
-# --- wrong types --------------------------------------------------------------------------------
-
 #: Values as TOML writes them.
 VALUES = (
     "3", "-1", "true", "1.5", "nan", "inf", "1979-05-27T07:32:00Z", '""', '"x"', '"../x"', '"/"',
@@ -249,8 +247,6 @@ def test_wrong_studies(root: Path, portion: Portion) -> None:
     path.write_text(before)
 
 
-# --- long names --------------------------------------------------------------------------------
-
 LONG = ("n" * 256, "v" * 5000, "d/" * 2500, f"{'n' * 256}.ncu-rep", f"@{'c' * 300}", "é" * 200)
 OPTIONS = [
     (name, parameter.opts[0] if isinstance(parameter, click.Option) else "", text)
@@ -275,8 +271,6 @@ def test_long_names(root: Path, portion: Portion) -> None:
             words[first : first + 1] = [text]
         tried(words, root, turn.kind, option)
 
-
-# --- arrays without measure ------------------------------------------------------------
 
 SHAPES = (
     "[1099511627776]",

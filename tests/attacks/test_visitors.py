@@ -119,8 +119,6 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-# --- hosts -----------------------------------------------------------------------------------
-
 #: ``{port}`` is the server's own.
 HOSTS = (
     "evil.com", "evil.com:{port}", "evil.com@127.0.0.1", "evil.com@127.0.0.1:{port}",
@@ -153,8 +151,6 @@ def test_hosts(served: Served, portion: Portion) -> None:
             book.must(status(answer) == expected, turn.kind, (several, answer[:200]))
         served.still(turn, host)
 
-
-# --- paths -----------------------------------------------------------------------------------
 
 UP = (
     "..", "%2e%2e", "%2E.", ".%2e", "%252e%252e", "..%00", "%c0%ae%c0%ae", "%e0%80%ae%e0%80%ae",
@@ -198,8 +194,6 @@ def test_paths(served: Served, portion: Portion) -> None:
         book.must(away is None, turn.kind, (path, answer[:300]))
         served.still(turn, path)
 
-
-# --- requests --------------------------------------------------------------------------------
 
 LINES = (
     "GET http://[ HTTP/1.1", "GET http://[", "GET http://[::1 HTTP/1.1", "GET", "GET ", "GET /",
@@ -299,8 +293,6 @@ def test_mutants(served: Served, portion: Portion) -> None:
         if turn.number % 10 == 0:
             served.still(turn, words)
 
-
-# --- crowds ----------------------------------------------------------------------------------
 
 #: What each of a crowd says, and whether it goes at once.
 CROWDS: dict[str, tuple[str, bool]] = {

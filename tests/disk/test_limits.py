@@ -122,9 +122,6 @@ def test_a_damaged_frame_is_refused_as_by_the_decoder_in_pieces(
         assert outcome() == quick
 
 
-# --- what is no file -------------------------------------------------------------------------
-
-
 def sock(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as each:
         folder = Path.cwd()
@@ -205,8 +202,6 @@ def test_no_file_stays_open_that_is_refused(tmp_path: Path) -> None:
             read_regular(path, SMALL)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
-
-# --- TOML --------------------------------------------------------------------------------------
 
 HALF = 1 << 15
 

@@ -232,9 +232,6 @@ def test_versions_that_do_not_compile_are_named_and_the_others_built(
     assert list(failed) == ["v1"] and "expected a ;" in failed["v1"].message
 
 
-# --- benches -----------------------------------------------------------------------------
-
-
 def _job(problem: str, seed: int) -> Job:
     from workbench.engines.host.job import Executable
 

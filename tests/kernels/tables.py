@@ -19,9 +19,6 @@ STUDIES = (
 )
 
 
-# --- what a ladder is ------------------------------------------------------------------
-
-
 class Job(NamedTuple):
     """A study's problems and baselines.
 

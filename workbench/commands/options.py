@@ -356,9 +356,6 @@ class Above(click.Command):
                 formatter.write_dl(below)
 
 
-# --- a program after -- --------------------------------------------------------------------------
-
-
 class Behind(click.Command):
     """A command followed by ``-- PROGRAM ARGS``; PROGRAM's arguments are not parsed."""
 

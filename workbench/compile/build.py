@@ -46,8 +46,6 @@ from workbench.study.mangling import entries, own_name, written
 from workbench.study.signatures import entry_text, shared_arrays
 from workbench.study.sources import include_folders, local_sources
 
-# --- the output of compilers ----------------------------------------------------------------------
-
 _ENTRY = re.compile(r"Compiling entry function '(\S+)' for")
 _FUNCTION = re.compile(r"Function properties for (\S+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -479,9 +477,6 @@ def _check_kernels(version: Version, made: Build) -> None:
                 "study of a report without source, write its body."
             )
         raise KernelError(f"{where} no kernel `{launch.kernel}`", hint)
-
-
-# --- the cache ------------------------------------------------------------------
 
 
 def _read(folder: Path) -> _Kept | None:

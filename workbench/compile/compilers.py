@@ -471,9 +471,6 @@ def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     )
 
 
-# --- Triton --------------------------------------------------------------------------------------
-
-
 def constant(text: str) -> Any:
     """A define as a Python value: a number, None, or else the text."""
     try:

@@ -312,9 +312,6 @@ def open_locked(place: Opened, name: str) -> int:
     return handle
 
 
-# --- one file in an open folder ------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def _at(root: Path, name: str) -> Iterator[tuple[Opened, str]]:
     """The folder of a file, made if it is missing, and the file's name in it."""
@@ -365,9 +362,6 @@ def _tidy_once(place: Opened) -> None:
             host, _, rest = name.removeprefix(_BEFORE).partition("-")
             if host == _host() and _is_gone(rest.partition("-")[0]):
                 _drop(place, name)
-
-
-# --- folders that only we use --------------------------------------------------------------
 
 
 @contextlib.contextmanager

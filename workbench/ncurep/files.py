@@ -14,14 +14,15 @@ from pathlib import Path
 
 import zstandard
 
-from workbench.disk.limits import REPORT, inflate, open_regular, read_regular
+from workbench.disk.limits import REPORT, ByteLimit, inflate, open_regular, read_regular
 from workbench.disk.writing import private_folder
 from workbench.errors import DataError, MissingError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 _PACKED = (".zst", ".ncu-repz")
-#: Suffixes of reports.
-SUFFIXES = (".ncu-rep", ".ncu-repz", ".ncu-rep.zst", ".ncu-repz.zst")
+#: Suffixes of what ncu prints, and of all reports.
+PRINTED = (".csv", ".txt")
+SUFFIXES = (".ncu-rep", ".ncu-repz", ".ncu-rep.zst", ".ncu-repz.zst", *PRINTED)
 #: Bytes from which a report is read in parts.
 LARGE = 32 << 20
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -94,26 +95,26 @@ def holds_at_least(path: Path, size: int) -> bool:
     return False
 
 
-def read_raw(path: Path) -> bytes:
+def read_raw(path: Path, limit: ByteLimit = REPORT) -> bytes:
     """The bytes of a report, unpacked if it is compressed.
 
     Raises DataError: the file cannot be read or is too large, or compressed data is damaged.
     """
     try:
-        return b"".join(_pieces(path))
+        return b"".join(_pieces(path, limit))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}", "Check the path.") from error
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _pieces(path: Path, limit: ByteLimit = REPORT) -> Iterator[bytes]:
     """The bytes of a report, in pieces that are not kept in memory."""
     packed = is_packed(path)
-    data = read_regular(path, REPORT)
+    data = read_regular(path, limit)
     if not packed:
         yield data
         return
     try:
-        yield from inflate(data, path, REPORT, joined=True)
+        yield from inflate(data, path, limit, joined=True)
     except ValueError as error:
         raise DataError(f"{path}: {error}", AGAIN) from error
 

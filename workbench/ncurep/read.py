@@ -24,8 +24,9 @@ from workbench.ncurep import child
 from workbench.ncurep.child import Readers, Standby
 from workbench.ncurep.container import CaptureSession, Container, read_container
 from workbench.ncurep.excerpt import ListedResult, list_results
-from workbench.ncurep.files import AGAIN, LARGE, SUFFIXES, exists, plain_report
+from workbench.ncurep.files import AGAIN, LARGE, PRINTED, SUFFIXES, exists, plain_report
 from workbench.ncurep.large import Choose, Progress, decoded, read_parts
+from workbench.ncurep.printed import read_printed
 from workbench.ncurep.values import CODES, lacks
 from workbench.project import cache_folder
 from workbench.units import extent
@@ -139,6 +140,8 @@ def read_report(
     """
     if not exists(path):
         raise UsageError(f"no such report: {path}", _beside(path))
+    if path.suffix in PRINTED:
+        return read_printed(path)
     timeout_s = seconds(_TIMEOUT_S) if timeout_s is None else timeout_s
     chosen = False
     with plain_report(path) as plain:

@@ -143,8 +143,6 @@ class DeviceContext:
             del self._context
             gc.collect()
 
-    # --- the device's facts ---------------------------------------------------
-
     def describe(self) -> Device:
         """The device record; clocks are the chip's maximum, in hertz."""
         attribute = self.cuda.device_attribute
@@ -182,8 +180,6 @@ class DeviceContext:
         """Free device memory now."""
         free, _total = self.cuda.mem_get_info()
         return int(free)
-
-    # --- memory -----------------------------------------------------------------
 
     def allocate(self, spec: BufferSpec) -> DeviceArray:
         """Allocate one separate buffer, with guard bytes on both sides if requested."""
@@ -283,8 +279,6 @@ class DeviceContext:
         except self.cuda.Error:
             return False
         return True
-
-    # --- errors -------------------------------------------------------------------
 
     def synchronize(self) -> None:
         """Wait for our stream and for the whole context; raise the kernels' errors."""

@@ -337,8 +337,6 @@ class Stopwatch:
                     break
         return live
 
-    # --- parts --------------------------------------------------------------------
-
     @contextlib.contextmanager
     def _sampling(
         self,

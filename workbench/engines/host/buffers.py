@@ -39,9 +39,6 @@ SAMPLE_SIZE = 4096
 Array = NDArray[Any]
 
 
-# --- element types and the poison ---
-
-
 def dtype_of(name: str) -> DType:
     """Return the type of ``float16``, ``<f4`` or ``bfloat16``; UsageError: unknown."""
     if name == _BFLOAT16:
@@ -97,9 +94,6 @@ def unwritten(values: NDArray[Any]) -> NDArray[np.bool_]:
     else:
         mask = np.all(flat.view(np.uint8).reshape(-1, size) == poison, axis=1)
     return np.asarray(mask, dtype=np.bool_).reshape(values.shape)
-
-
-# --- fills ---
 
 
 def unit(fill: ResolvedFill) -> Bytes:
@@ -182,9 +176,6 @@ def overwritten(
         return not np.array_equal(was.view(np.uint8), held.view(np.uint8))
 
     return tuple(name for name in inputs if name not in may and differs(name))
-
-
-# --- is an output right? ---
 
 
 def random_places(

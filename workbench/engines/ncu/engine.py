@@ -264,8 +264,6 @@ class GpuEngine(Engine):
             time=time,
         )
 
-    # --- workers ----------------------------------------------------------------
-
     @contextlib.contextmanager
     def ready(self, study: str) -> Iterator[None]:
         """Start the workers now, for a study's first `verify`, `time` or `in_turns` in the block.
@@ -327,8 +325,6 @@ class GpuEngine(Engine):
                 more=more,
             )
 
-    # --- verify -----------------------------------------------------------------
-
     def verify(
         self,
         subjects: Sequence[Subject],
@@ -351,8 +347,6 @@ class GpuEngine(Engine):
         jobs = [self.job("verify", subject, sanitize=True) for subject in subjects]
         results, finished = run_jobs(self.project, Feed(jobs), self.where, wrapper=wrapper)
         return jobs, results, finished
-
-    # --- time ---------------------------------------------------------------------
 
     def time(
         self,
@@ -449,8 +443,6 @@ class GpuEngine(Engine):
             tools={**result.tools, "workbench": __version__},
             notices=result.notices,
         )
-
-    # --- profile --------------------------------------------------------------------
 
     def _run(self, subject: Subject, options: ProfileOptions) -> NcuRun:
         return NcuRun(
