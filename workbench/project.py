@@ -84,9 +84,6 @@ def studies_in(kernels: Path) -> list[str]:
     return sorted(name for name in found if not name.startswith("."))  # skips half-written ones
 
 
-# --- how far up, and whose -----------------------------------------------------------------------
-
-
 def upwards(start: Path | None = None) -> Iterator[Path]:
     """The folders, nearest first, whose settings and captures may apply to `start`.
 
@@ -159,9 +156,6 @@ def _trusted(root: Path) -> bool:
         return True
     real = Path(os.path.realpath(root))
     return any(real.is_relative_to(folder) for folder in _folders(TRUST_VARIABLE))
-
-
-# --- settings ------------------------------------------------------------------------------------
 
 
 def _settings(folder: Path) -> dict[str, object] | None:

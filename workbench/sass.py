@@ -24,8 +24,6 @@ import tomli
 
 from workbench.model import Record
 
-# --- The table ---------------------------------------------------------------------------------
-
 Access = Literal["load", "store", "atomic", "copy", "bulk in", "bulk out", ""]
 Flow = Literal["jump", "call", "end", "indirect", "label", "meet", ""]
 
@@ -101,8 +99,6 @@ def matrix_product(opcode: str) -> bool:
     """Test whether an opcode multiplies matrices."""
     return opcode.endswith("MMA")
 
-
-# --- Text to operations --------------------------------------------------------------------------
 
 GENERAL, UNIFORM, PREDICATE, UNIFORM_PREDICATE = 0, 256, 512, 528
 _BASES = {"R": GENERAL, "UR": UNIFORM, "P": PREDICATE, "UP": UNIFORM_PREDICATE}
@@ -284,8 +280,6 @@ def _product(opcode: str, modifiers: str) -> dict[int, int]:
         result = c = result // 2
     return {0: result, 1: a, 2: b, 3: c}
 
-
-# --- The purpose of an operation, and its amount of work -----------------------------------------
 
 #: Modifiers that give an access's width or path.
 _WIDTHS = frozenset({"8", "16", "64", "128", "U8", "S8", "U16", "S16", "M88", "2", "4", "BYPASS"})

@@ -276,8 +276,6 @@ def _kinds(columns: tuple[str, ...]) -> dict[str, Kind]:
     return {name: of.get(name, "object") for name in columns}
 
 
-# --- counters as rows ---
-
 #: Raised whenever a profile's file is decoded differently.
 EDITION = 1
 #: Oldest entries are dropped beyond this many bytes; three counters of a profile take 600.

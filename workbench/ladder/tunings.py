@@ -265,9 +265,6 @@ def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
     return tuple(sorted((each for each in trials if each.fate in which), key=rank))
 
 
-# --- the file ------------------------------------------------------------------------------
-
-
 class _TuningLine(Record, frozen=True):
     """A line: one of the three."""
 
@@ -447,9 +444,6 @@ def _tuning(lines: list[_TuningLine], torn: bool, path: Path) -> Tuning:
         ended=end.ended if end else "interrupted",
         torn=torn,
     )
-
-
-# --- in lists ----------------------------------------------------------------------------
 
 
 def tuned_lines(

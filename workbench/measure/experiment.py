@@ -194,8 +194,6 @@ class Experiment:
             self._built[version.id] = self.engine.build(version)
         return self._built[version.id]
 
-    # --- verify -----------------------------------------------------------------
-
     def verify(
         self,
         subjects: Sequence[Subject],
@@ -263,8 +261,6 @@ class Experiment:
         self.display.say(f"{tool} {names[0] if len(names) == 1 else f'{len(names)} versions'}")
         return self.gpu.verify_under(subjects, sanitizer.arguments(path, tool))
 
-    # --- time ---------------------------------------------------------------------
-
     def time(
         self,
         pieces: Sequence[Combination],
@@ -326,8 +322,6 @@ class Experiment:
         except UsageError as error:
             why = f"The baseline {baseline.id} was not timed: {error.message}."
             return None, [Notice("no-baseline", why)]
-
-    # --- profile --------------------------------------------------------------------
 
     def profile(
         self,

@@ -46,8 +46,6 @@ class CoreSession(Workspace):
         where = found.root if found else f"{(self.start or Path()).resolve()}, no project"
         return f"<{type(self).__name__} {where}>"
 
-    # --- studies ---------------------------------------------------------------------------
-
     def studies(self) -> list[str]:
         """Names of the studies, the default one first: it is meant where a target has no study."""
         default = self.project.default_study
@@ -63,8 +61,6 @@ class CoreSession(Workspace):
     def versions(self, study: str | None = None) -> list[Version]:
         """The versions of a study, in ladder order; UsageError: as `study`."""
         return list(self.study(study).versions.values())
-
-    # --- one profile -----------------------------------------------------------------------
 
     def show(
         self,
@@ -94,8 +90,6 @@ class CoreSession(Workspace):
         Raises UsageError, DataError: as `show`.
         """
         return self.show(target, **chosen).profile
-
-    # --- a step ----------------------------------------------------------------------------
 
     def diff(
         self,
@@ -127,8 +121,6 @@ class CoreSession(Workspace):
 
         both = resolve(self, (old, new), selection or Selection(**chosen), places)
         return Diff(both[0], both[1], force=force)
-
-    # --- measuring ---------------------------------------------------------------------------
 
     def verify(
         self,
@@ -223,8 +215,6 @@ class CoreSession(Workspace):
             manner,
             all_problems=all_problems,
         )
-
-    # --- what is recorded ----------------------------------------------------------------------
 
     def recorded(
         self,

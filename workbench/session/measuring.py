@@ -35,8 +35,6 @@ from workbench.session.targets import Named
 from workbench.store import Store
 from workbench.study.folder import Study
 
-# --- verify ----------------------------------------------------------------------------------
-
 
 class Judged(Record, frozen=True):
     """A version's results on a problem against the reference, and the error if any is wrong."""
@@ -171,9 +169,6 @@ def _worst(verified: Verified, failures: Failures) -> WorkbenchError | None:
             "Each is shown above with its source line.",
         )
     return None
-
-
-# --- profile ----------------------------------------------------------------------------------
 
 
 class Profiled(Record, frozen=True):
