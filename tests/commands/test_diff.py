@@ -179,7 +179,7 @@ def test_reports_of_different_chips_are_refused(report: Callable[[str], Path]) -
     with pytest.raises(InconclusiveError) as error:
         CliRunner().invoke(app, ["diff", *arguments], catch_exceptions=False)
     assert "devices" in error.value.message
-    assert "by force" in run(*arguments, "--force")
+    assert "with --force" in run(*arguments, "--force")
 
 
 def test_two_devices_that_were_named_are_compared_and_said_to_be_two(

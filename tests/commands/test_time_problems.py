@@ -164,7 +164,7 @@ def test_stored_times_need_no_gpu(cli: Cli, project: Project, project_file: Edit
     project_file("v0_plain.cu", "2 * x[i]", "x[i] * 2")
     code, out, err = cli("time", "double", "--recorded", "--format", "csv")
     assert code == 0 and {version for version, _ in rows(out)} == {"library"}
-    assert "note: 2 stored times of older sources left out" in err
+    assert "note: 2 stored times from older sources left out" in err
     code, out, err = cli("time", "v0", "--recorded")
     assert (code, out) == (0, "") and "`workbench time double --all-problems` takes new" in err
 
@@ -204,7 +204,7 @@ def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
     assert code == 130 and "interrupted" in err
     done = len(kept(project))
     assert 2 <= done < 6 and f"{done} of 6 combinations are measured and kept" in err
-    line = next(line for line in err.splitlines() if "go on with" in line)
+    line = next(line for line in err.splitlines() if "continue with" in line)
     since = line.partition("--since ")[2].split()[0]
     assert "the same command, --since 20" in line
     monkeypatch.setattr("workbench.engines.host.client.read_results", real)

@@ -275,7 +275,7 @@ def test_a_compile_error_is_shown_at_the_files_own_line(maker: Maker, compiler: 
 def test_a_kernel_that_is_only_declared_is_asked_to_be_written(maker: Maker) -> None:
     with pytest.raises(KernelError, match="no kernel `scale`") as caught:
         maker.build("nvcc", "__global__ void scale(/* float *, float *, int */);\n")
-    assert "Where one is only declared" in caught.value.hint
+    assert "If one is only declared" in caught.value.hint
 
 
 def test_a_shuffle_of_old_is_told_by_its_new_name(maker: Maker, compiler: Compiler) -> None:

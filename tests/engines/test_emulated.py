@@ -288,8 +288,8 @@ def test_the_right_kernel_is_not_accused(broken: tuple[Project, Study]) -> None:
 @pytest.mark.parametrize(
     ("taken", "size", "said"),
     [
-        ("const double*", "float32", "`x` is float32, and average takes it as double*"),
-        ("const float*", "float64", "`x` is float64, and average takes it as float*"),
+        ("const double*", "float32", "`x` is float32, but average takes it as double*"),
+        ("const float*", "float64", "`x` is float64, but average takes it as float*"),
     ],
 )
 def test_an_array_of_another_type_is_named_first(

@@ -22,7 +22,7 @@ SEEN = [
      "(WSL).", "missing", "Windows driver", "WSL 2"),
     ("CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "missing", "blocked", "enable_prof"),
     ("CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED", "missing", "blocked", "as large as"),
-    ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "blocked", "has to be off"),
+    ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "blocked", "must be off"),
     ("bash: line 1: ncu: command not found", "missing", "not found here", "on PATH"),
     ("./app: error while loading shared libraries: libcudart.so.12: cannot open shared object "
      "file: No such file or directory", "missing", "not found here", "ldd"),
@@ -31,7 +31,7 @@ SEEN = [
     ("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "denied", "administrators", ""),
     ("NVPW_STATUS_INSUFFICIENT_PRIVILEGE", "denied", "administrators", ""),
     ("======== Warning: nvprof is not supported on devices with compute capability 8.0 and higher.",
-     "missing", "nvprof does not", "Take ncu"),
+     "missing", "nvprof does not", "Use ncu"),
     ("ptxas fatal   : (C7800) Smem spilling should not be enabled when functions use abi.",
      "missing", "shared memory", "__forceinline__"),
     ('==WARNING== Could not deploy stock section files to "/home/u/Sections". Set the HOME '
@@ -40,7 +40,7 @@ SEEN = [
     ('"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"',
      "note", "printed as text", "ncu -o"),
     ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a compatible "
-     "driver library is loaded.", "missing", "no driver library", "nvidia-smi"),
+     "driver library is loaded.", "missing", "no compatible driver library", "nvidia-smi"),
     ("==WARNING== Failed to load Nsight Compute CUDA modules.",
      "missing", "does not know", "nvidia-smi"),
     ("==ERROR== Cuda driver is not compatible with Nsight Compute.",
@@ -81,14 +81,14 @@ SEEN = [
     ("==WARNING== Unable to access the following 6 metrics: ctc__rx_bytes_data_user.sum.",
      "note", "missing from the report", "MIG"),
     ("==WARNING== Backing up device memory in system memory. Kernel replay might be slow.",
-     "note", "on the host", "application"),
+     "note", "to the host", "application"),
     ("==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, profiling "
      "results may be inconsistent.", "note", "left alone", "not a fault"),
     ("    Achieved Occupancy                        %          nan", "note", "NaN", "or older"),
     ("==ERROR== The application returned an error code (9).",
      "after", "the program failed", "without"),
-    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096', "after", "gave up", "has the"),
-    ("==ERROR== An error occurred while trying to profile.", "after", "gave up", "has the"),
+    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096', "after", "gave up", "gives the reason"),
+    ("==ERROR== An error occurred while trying to profile.", "after", "gave up", "gives the reason"),
 ]  # fmt: skip
 ERRORS = {"denied": CountersDeniedError, "missing": MissingError, "usage": UsageError}
 
@@ -143,8 +143,8 @@ def test_a_programs_own_words_are_not_taken_for_ncus() -> None:
     ("ncu", "capability", "driver", "words"),
     [
         ("2025.3.1.0", "9.0", "580.159.04", "fit"),
-        ("2024.3.2", "12.0", "580.65", "the first that supports it is 2025.1, of CUDA 12.8"),
-        ("2025.3.1", "8.0", "535.104", "whose driver is 580 or newer"),
+        ("2024.3.2", "12.0", "580.65", "the first that supports it is 2025.1, from CUDA 12.8"),
+        ("2025.3.1", "8.0", "535.104", "which needs driver 580 or newer"),
         ("2026.2.0", "10.0", "590.1", "fit"),
     ],
 )

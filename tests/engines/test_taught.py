@@ -187,15 +187,15 @@ def one(old: str, new: str, words: str, hint: str, *mend: str) -> Mistake:
 
 MISTAKES = {
     "float64 for float*": one(
-        RANDOM, "rng.standard_normal((25, 40))", r"v0\.cu:7: `x` is float64, and scale takes it as",
+        RANDOM, "rng.standard_normal((25, 40))", r"v0\.cu:7: `x` is float64, but scale takes it as",
         r'dtype="float32", \.astype\("float32"\)', "l((25, 40))", 'l((25, 40)).astype("float32")',
     ),
     "a list for float*": one(
-        RANDOM, f"{RANDOM}.tolist()", r"v0\.cu:7: `x` is float64, and scale takes it as float\*",
+        RANDOM, f"{RANDOM}.tolist()", r"v0\.cu:7: `x` is float64, but scale takes it as float\*",
         r'dtype="float32"', RANDOM + ".tolist()", RANDOM,
     ),
     "an output of float64": one(
-        '((25, 40), "float32")', '((25, 40), "float64")', r"`y` is float64, and scale takes it as",
+        '((25, 40), "float32")', '((25, 40), "float64")', r"`y` is float64, but scale takes it as",
         r"give `y` the type", '((25, 40), "float64")', '((25, 40), "float32")',
     ),
     "4096.0 for an int": one(
@@ -239,7 +239,7 @@ MISTAKES = {
         r"^Add one to the index of the load", "x[(i + n - 1) % n]", "x[(i + n - 1 + 1) % n]",
     ),
     "transposed in the store": one(
-        "y[i]", "y[i % 25 * 40 + i / 25]", r"y is the reference transposed", r"Exchange row and",
+        "y[i]", "y[i % 25 * 40 + i / 25]", r"y is the reference transposed", r"Swap row and",
         "y[i % 25 * 40 + i / 25]", "y[i / 40 * 40 + i % 40]",
     ),
     "a factor": one(

@@ -47,7 +47,7 @@ DAMAGED = {
     "more registers than numbers": ("%r<4>", "%r<18446744073709551616>", "not an integer of 64"),
     "more registers than memory": ("%r<4>", "%r<4294967296>", "in so short a PTX"),
     "braces without end": ("mov.u32", "{" * 5000 + "mov.u32", "unclosed block"),
-    "nested braces": ("\tret;", "{" * 40 + "}" * 40 + "\tret;", "more than 32 braces"),
+    "nested braces": ("\tret;", "{" * 40 + "}" * 40 + "\tret;", "more than 32 nested braces"),
     "a comment without end": ("\tret;", "/* \tret;", "unclosed block"),
     "no opcode": ("mov.u32", "7", "expected a name"),
     "a call of nothing": ("mov.u32 %r1, 5", "call", "it names no function"),

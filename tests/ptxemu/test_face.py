@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[list[ptxemu.Given], str]] = {
     "too few": ([N, 2.0, X], "takes 4 arguments, not 3"),
     "too many": ([N, 2.0, X, Y, 1], "takes 4 arguments, not 5"),
     "a wide number": ([np.int64(N), 2.0, X, Y], "argument 1 has 8 bytes, but the kernel expects 4"),
-    "a large number": ([1 << 40, 2.0, X, Y], "argument 1 is 1099511627776, which 4 bytes do not"),
+    "a large number": ([1 << 40, 2.0, X, Y], "argument 1 is 1099511627776, which 4 bytes cannot"),
     "no integer": ([2.5, 2.0, X, Y], "argument 1 is 2.5, but the kernel expects an integer"),
     "a name of nothing": ([N, 2.0, "x", Y], "there is no array 'x'"),
 }

@@ -94,7 +94,7 @@ def test_a_recorded_hash_decides(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "place", "said"),
     [
-        (SourceFile(path="/x/other.cu"), "{}", "no file of .* is one that x names: /x/other.cu"),
+        (SourceFile(path="/x/other.cu"), "{}", "no file in .* is one that x names: /x/other.cu"),
         (SourceFile(path="gemm.h"), "{}", "a/device/gemm.h and a/kernel/gemm.h .* could each be"),
         (SourceFile(path="scale.cu", sha256="0"), "{}", "differs from the compiled text"),
         (SourceFile(path="scale.cu"), "{}/nowhere", "is neither a folder nor a revision"),

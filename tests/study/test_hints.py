@@ -36,7 +36,7 @@ TWO = ".param .u64 a,\n.param .u64 b"
 FOLLOWED = {
     "kernel": Mended('"scale"\ngrid', '"scale me"\ngrid', "Write the name of the __global__",
                      '"scale<float>"\ngrid'),
-    "triton's": Mended("cluster = [1]", "num_stages = 2", "It is for Triton's kernels",
+    "triton's": Mended("cluster = [1]", "num_stages = 2", "It applies to Triton kernels",
                        ""),
     "missing": Mended('block = ["TILE", 2]', "", "Add {} = [256].", "block = [256]"),
     "empty struct": Mended('"tmp", "N"', '[], "N"', "or leave it out", '["x", "N", "float(0.5)"]'),

@@ -193,7 +193,7 @@ def test_a_process_that_the_system_ends_is_an_error_and_not_a_fault(
         return Rendered(html="")
 
     pages = [page("a/p.html"), Page(path="b/p.html", key="k", owner="o", render=die)]
-    with pytest.raises(MissingError, match="was ended from outside"), Site(tmp_path / "s") as site:
+    with pytest.raises(MissingError, match="was killed from outside"), Site(tmp_path / "s") as site:
         site.write(pages, owners=("o",))
     with Site(tmp_path / "s") as site:
         site.write([page("a/p.html"), page("b/p.html")], owners=("o",))

@@ -231,7 +231,7 @@ def test_of_several_launches_the_longest_is_taken(
     same = tuple(replace(each, kernel="sgemm_v0", signature="") for each in ladder.launches)
     found, told = importing._one_launch(replace(ladder, launches=same), "x.ncu-rep")
     times = [each.metrics["gpu__time_duration.sum"].value for each in same]
-    assert found.launches == (same[times.index(max(times))],) and "Of 5 launches" in told
+    assert found.launches == (same[times.index(max(times))],) and "longest of 5 launches" in told
 
 
 def test_launches_that_are_not_kept_are_said_and_can_be_named(
@@ -242,7 +242,7 @@ def test_launches_that_are_not_kept_are_said_and_can_be_named(
     monkeypatch.setattr(importing, "read_report", lambda _: replace(found, launches=twice))
     code, out, err = run(REPORT, "one")
     assert code == 0, err
-    assert "Of 2 launches it is the longest" in out
+    assert "It is the longest of 2 launches" in out
     assert f"`workbench import {REPORT}::sgemm_v3#1 STUDY` keeps the first" in out
     code, out, err = run(f"{REPORT}::sgemm_v3#2", "two")
     assert code == 0 and "1 launch: sgemm_v3" in out and "Of 2" not in out, err
@@ -280,7 +280,7 @@ def test_no_launch_is_called_the_longest_where_one_has_no_duration(
     code, _, err = run(REPORT, "made")
     assert code == 0, err
     text = (tmp_path / "kernels" / "made" / "study.py").read_text()
-    assert "longest" not in text and "Of 2 launches it is the first" in " ".join(text.split())
+    assert "longest" not in text and "It is the first of 2 launches" in " ".join(text.split())
 
 
 def test_headers_that_a_report_holds_lie_beside_the_version(

@@ -72,7 +72,7 @@ def test_a_client_is_told_what_it_can_give(tmp_path: Path) -> None:
     async def job(client: Client) -> None:
         answer, failed = await client.call("strip", old="v0", new="v2")
         assert failed, answer
-        assert answer["error"]["hint"].endswith("add force to see the difference all the same.")
+        assert answer["error"]["hint"].endswith("add force to see the difference anyway.")
 
     asked(project.root, job)
 

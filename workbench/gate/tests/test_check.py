@@ -201,7 +201,7 @@ def test_profiles_that_cannot_be_compared_end_with_6(project: Path) -> None:
     result = run("v3")
     assert result.exit_code == 6 and "clock" in result.output
     forced = run("v3", "--force")
-    assert forced.exit_code == 6 and "compared by force" in forced.output
+    assert forced.exit_code == 6 and "compared with --force" in forced.output
 
 
 def hostile(status: str) -> Gate:

@@ -154,7 +154,7 @@ def test_a_new_study_is_judged_beside_the_default_one(cli: Cli, committed: Proje
     assert code == 1 and "ValueError while it was loaded" in out
     shutil.rmtree(committed.kernels / "double")
     code, out, _ = cli("check", "--against", "HEAD", *THERE)
-    assert code == 1 and "was there at" in out
+    assert code == 1 and "was at" in out
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -256,7 +256,7 @@ def test_what_did_not_compile_then_is_no_failure_now(
         (("--also", "html=x.html"), "`html` is not one of its formats"),
         (("--baseline", "../x"), "cannot be named"),
         (("v9", "--baseline", "main"), "v9"),
-        (("v0", "--baseline", "main"), "no time of double/v0 on n1000 is recorded"),
+        (("v0", "--baseline", "main"), "no time for double/v0 on n1000 is recorded"),
     ],
 )
 def test_wrong_usage(cli: Cli, words: tuple[str, ...], said: str) -> None:

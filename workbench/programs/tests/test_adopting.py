@@ -221,7 +221,7 @@ def test_another_image_is_not_taken_for_the_versions(tmp_path: Path, project: Pr
     study_of(project)
     path = project.kernels / STUDY / "v0_lifted.cu"
     path.write_text(re.sub(r'image = "\w+"', f'image = "{"0" * 64}"', path.read_text()))
-    with pytest.raises(DataError, match="is another"):
+    with pytest.raises(DataError, match="is different"):
         load_image(project, load_study(project, STUDY).versions["v0"])
 
 

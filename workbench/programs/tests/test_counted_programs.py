@@ -91,5 +91,5 @@ def test_a_timed_program_is_not_compared_with_a_counted_one() -> None:
     survey = survey_of([Trace(launches=(one,), processes=1)], [0.1])
     timed = ProgramCapture(name="t", command=("./t",), captured="2026", survey=survey)
     for force in (False, True):
-        with pytest.raises(InconclusiveError, match="@v0 has counts of the emulator and no times"):
+        with pytest.raises(InconclusiveError, match="@v0 has the emulator's counts and no times"):
             compare_programs(timed, capture(("a", 8, C)), force=force)

@@ -42,7 +42,7 @@ def test_one_program_is_a_table_of_counts(shelf: Shelf, cli: Cli) -> None:
         ["transpose_naive", "1", "2×2", "32×32", "4,608 (4.50×)", "0", "2,304", "program.cu:9"],
         ["scale", "2", "16", "256", "2,048", "0", "4,352", "program.cu:4"],
     ]
-    assert out.count("does not time") == 1 and not _TIMES.search(out)
+    assert out.count("measures no times") == 1 and not _TIMES.search(out)
     kept = json.loads(cli("show", "@v0", "--format", "json")[1])
     assert kept["survey"] == "emulator" and kept["time"] is None and kept["runs"] == []
     first = kept["kernels"][0]
@@ -59,7 +59,7 @@ def test_a_kernel_of_it_is_shown_as_a_version_is(shelf: Shelf, cli: Cli) -> None
 
 def test_two_programs_are_told_by_edits_lines_and_counters(shelf: Shelf, cli: Cli) -> None:
     code, out, _ = cli("diff", "@v0", "@v1")
-    assert code == 0 and not _TIMES.search(out) and out.count("does not time") == 1
+    assert code == 0 and not _TIMES.search(out) and out.count("measures no times") == 1
     for words in (
         *("transpose_naive → by_tiles", "4,608 → 1,024 (-77.8%)", "Global store efficiency"),
         *("Sectors per global store fell 32.0 → 4.00", "lines 9 → 10–13", "all of it"),

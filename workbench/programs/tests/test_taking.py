@@ -330,7 +330,7 @@ def test_without_a_tracer_ncu_lists_every_launch_and_names_its_price(
     )
     monkeypatch.setenv("FAKE_LISTING", str(listing))
     code, _, said = cli("capture", "before", "--no-detail", "--", *PROGRAM)
-    assert code == 0 and "5.4 ms a launch" in said and "no C compiler" in said
+    assert code == 0 and "5.4 ms per launch" in said and "no C compiler" in said
     capture = kept(place)
     assert capture.survey.way == "ncu" and capture.survey.totals == (2500,)
     assert len(capture.survey.works[0].shapes) == 2
