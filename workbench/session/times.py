@@ -258,5 +258,5 @@ def need_one_model(found: Sequence[dict[Key, Timing]], format_: str) -> None:
     if len(found) > 1 and format_ in ("json", "csv"):
         raise UsageError(
             f"--format {format_} prints one document, but the GPUs are of {len(found)} models",
-            "All times are stored. Use --gpus to name the GPUs of one model.",
+            "All times are stored together, so use --gpus to select GPUs of a single model.",
         )

@@ -382,7 +382,7 @@ class Tuner:
         for sifted, raced in zip(field, result.raced, strict=True):
             trial = sifted.trial
             spent = (trial.gpu_s or 0.0) + seconds / len(field)
-            why = "slower than the best, in turns with it" if raced.dropped else ""
+            why = "slower than the best, measured alternately" if raced.dropped else ""
             fate: Fate = "dropped" if raced.dropped else "timed"
             self._keep(_timed(replace(trial, gpu_s=spent, why=why), fate, raced.samples))
 

@@ -116,7 +116,7 @@ def check_repeatable(lifted: LiftedLaunch) -> None:
             raise KernelError(
                 f"a pointer of {plain_name(lifted)} leads to the variable {pointer.target} of its "
                 "code",
-                "Only the program knows its address; write the study by hand.",
+                "Only the program knows that address; write the study by hand.",
             )
 
 
