@@ -112,7 +112,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
     what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
         f"{path} is {what}, and workbench does not write through it",
-        "Check where it leads, and remove it or replace it with its target.",
+        "Check where it points, and remove it or replace it with its target.",
     )
 
 

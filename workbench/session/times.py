@@ -196,7 +196,7 @@ def _measure(
                 manner.workers.end()  # so that they store their results before these are counted
             if isinstance(runner, Here):
                 done = sum(map(len, times.values()))
-                other = "" if manner.resume else f", --since {begin} in place of --again"
+                other = "" if manner.resume else f", --since {begin} instead of --again"
                 runs.display.say(
                     f"{done} of {len(combinations)} combinations are measured and "
                     f"kept; continue with the same command{other}"

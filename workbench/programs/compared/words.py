@@ -237,7 +237,7 @@ def waiting_words(difference: ProgramDifference) -> str:
         for n, side in enumerate((difference.old, difference.new))
     ]
     text = _(
-        "the GPU waits for launches {told} of an iteration, which begins every "
+        "the GPU waits for launches {told} of an iteration, which starts every "
         "{begins}{tracer}: {ratio}"
     ).format(told=told, begins=begins, tracer=tracer, ratio=faster(ratio))
     if nodes[0] != nodes[1]:
