@@ -251,8 +251,8 @@ def require_project(start: Path | None = None) -> Project:
     if project is None:
         raise UsageError(
             f"no workbench project at or above {_here(start)}",
-            "`workbench init` makes this folder a project; `workbench new --from-cu FILE` also makes "
-            "a study from it. A report needs no project: `workbench show x.ncu-rep`.",
+            "`workbench init` makes this folder a project; `workbench new --from-cu FILE` also "
+            "makes a study from it. A report needs no project: `workbench show x.ncu-rep`.",
         )
     return project
 
