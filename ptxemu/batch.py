@@ -221,7 +221,7 @@ class Batch:
             apart.instr, "endless", f"threads of a warp are apart: "
             f"{who(lanes, row, int(here.argmax()))} waits here for {who(lanes, row, thread)}, "
             f"which its mask names and which waits elsewhere{at}",
-            "All threads that the mask of a `_sync` function names must come to the same call: "
+            "All threads that the mask of a `_sync` function names must reach the same call: "
             "move it out of the branch, or name only those that take it.",
         )  # fmt: skip
 

@@ -207,7 +207,7 @@ def _of_row(m: TensorMap, key: str, row: int) -> Iterator[tuple[str, str]]:
 def _of_pixels(m: TensorMap, pixels: Im2col) -> Iterator[tuple[str, str]]:
     spatial = len(m.dims) - 2
     if m.box:
-        yield "box", "an im2col map has pixels and channels in place of a box"
+        yield "box", "an im2col map has pixels and channels instead of a box"
     for key, corner in (("lower", pixels.lower), ("upper", pixels.upper)):
         if len(corner) != spatial:
             yield key, f"corners have {spatial} offsets, one for each of W, H and D"

@@ -130,8 +130,8 @@ def check_owner(root: Path, *paths: Path) -> None:
         path, user = found
         raise UsageError(
             f"{path} belongs to another user (uid {user}), and is ignored",
-            "It could decide what runs with your rights. If you trust that user, name the folder: "
-            f"{TRUST_VARIABLE}={root}. To limit the search upwards to it: "
+            "It could decide what runs with your permissions. If you trust that user, name the "
+            f"folder: {TRUST_VARIABLE}={root}. To limit the search upwards to it: "
             f"{CEILING_VARIABLE}={root}.",
         )
 
@@ -251,8 +251,8 @@ def require_project(start: Path | None = None) -> Project:
     if project is None:
         raise UsageError(
             f"no workbench project at or above {_here(start)}",
-            "`workbench init` makes this folder one; `workbench new --from-cu FILE.cu` also makes "
-            "a study of a program in it. A report needs no project: `workbench show x.ncu-rep`.",
+            "`workbench init` makes this folder a project; `workbench new --from-cu FILE` also "
+            "makes a study from it. A report needs no project: `workbench show x.ncu-rep`.",
         )
     return project
 

@@ -116,7 +116,7 @@ def tell(programs: Iterable[Program], shelf: Shelf) -> Iterator[Told]:
             beside.append(("with copies", old.value / new.value))
         if found.spans is not None:
             old, new = found.spans
-            beside.append(("an iteration begins every", old.value / new.value))
+            beside.append(("an iteration starts every", old.value / new.value))
         yield Told(
             program=program,
             clock=program.clock.factor,

@@ -504,8 +504,8 @@ class SharedWatcher:
                     f"uninitialized shared memory: {count} threads of "
                     f"the block have returned here, and at {where} {lane} reads {place}, which no "
                     "thread of its block has written",
-                    "Let all threads of a block load their part of the tile and come to its "
-                    "barriers: guard the last store in place of the early return.",
+                    "Let all threads of a block load their part of the tile and reach its "
+                    "barriers: guard the last store instead of returning early.",
                 )  # fmt: skip
                 return
         rt.undefined[line] = self.ctx.fault(

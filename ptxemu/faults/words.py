@@ -71,8 +71,8 @@ def check_access(ctx: Context, instr: Instr, reach: Reach, width: int, space: st
         raise ctx.fault(
             instr, "misaligned", f"misaligned access: {lane} {verb} {_bytes(width)} at {place}, "
             f"whose address is not a multiple of {width}",
-            f"Use the wide access only where the address is a multiple of {width} (of the index "
-            "and of the length of a row, too), and single elements elsewhere.",
+            f"Use the wide access only where the address is a multiple of {width} (the index "
+            "and the row length must be multiples of it, too); access single elements elsewhere.",
         )  # fmt: skip
     if space == "global":
         count = int(out.sum())

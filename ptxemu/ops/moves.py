@@ -539,7 +539,7 @@ def _float(
 def _say(ctx: Context, text: str | None, row: int) -> None:
     """Print a text of a block of the batch, or a note that the output was cut."""
     rt = ctx.rt
-    more = f"kernel {ctx.kernel}: more was printed than {_MOST:,} bytes; the rest is left out\n"
+    more = f"kernel {ctx.kernel}: more than {_MOST:,} bytes were printed; the rest is left out\n"
     if rt.printed is not None:
         rt.printed.append((int(rt.lanes.blocks[row]), more if text is None else text))
         return

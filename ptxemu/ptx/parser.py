@@ -570,7 +570,7 @@ class _Parser(Cursor):
                     if self.module.room < 0:
                         raise self.error(
                             f"{count:,} registers {name}, in so short a PTX",
-                            "Compilers write at least one byte for each register.",
+                            "Compiler output has at least one byte of text for each register.",
                         )
                     self.expect(">")
                     for index in range(count):

@@ -203,5 +203,5 @@ def test_dry_run_does_not_run_a_triton_versions_file(cli: Cli, project: Project)
     code, out, err = cli("profile", "v1", "--dry-run", "--arch", "sm_90")
     assert code == 0, err
     assert "--export build/runs/double-v1-n1000/report.ncu-rep" in out
-    assert "note: v1 is not compiled, since Triton's compiler runs kernels/double/v1" in err
+    assert "note: v1 is not compiled, because Triton compiles by running kernels/double/v1" in err
     assert not mark.exists()

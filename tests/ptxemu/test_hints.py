@@ -160,7 +160,7 @@ FOLLOWED = {
     ),
     "an early return": Followed(
         TILE + "if (t >= 40) return;\ntile[t] = x[t];\n__syncthreads();\ny[t] = tile[63 - t];",
-        "guard the last store in place of the early return",
+        "guard the last store instead of returning early",
         TILE + "tile[t] = x[t];\n__syncthreads();\nif (t < 40) y[t] = tile[63 - t];",
     ),
 }  # fmt: skip

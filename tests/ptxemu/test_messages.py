@@ -61,7 +61,7 @@ def test_a_kernel_cannot_flood_the_terminal(
     text = PRINTF.replace("t < 2", "t < 30").replace("f[t]", "f[0]").replace("taken[t]", "*taken")
     execute(cuda(text), "k", {"f": np.ones(2, "f4"), "n": np.zeros(2, "i4")}, ["f", "n"])
     lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 4 and "more was printed than 200 bytes" in lines[-1]
+    assert len(lines) == 4 and "more than 200 bytes were printed" in lines[-1]
 
 
 class Arguments(moves._Memory):
@@ -138,7 +138,7 @@ def test_a_width_of_gigabytes_ends_what_is_printed(
     text = PRINTF.replace("%5.2f", "%2000000000.2f")
     execute(cuda(text), "k", {"f": np.ones(2, "f4"), "n": np.zeros(2, "i4")}, ["f", "n"])
     assert capfd.readouterr().err == (
-        "kernel k: more was printed than 1,048,576 bytes; the rest is left out\n"
+        "kernel k: more than 1,048,576 bytes were printed; the rest is left out\n"
     )
 
 

@@ -101,7 +101,7 @@ FOLLOWED = {
                                 TUNE.format("TILE = [64, 32]")),
     "a value twice": Mended(LAUNCH, TUNE.format("TILE = [64, 64]"), "Keep each once.",
                             TUNE.format("TILE = [64]")),
-    "without its own": Mended(LAUNCH, TUNE.format("TILE = [32]"), "Add {}: the gain of tuning",
+    "without its own": Mended(LAUNCH, TUNE.format("TILE = [32]"), "Add {}: the gain from tuning",
                               TUNE.format("TILE = [32, 64]")),
     "nothing to tune": Mended(LAUNCH, TUNE.format('requires = "1"'), "Give 1 to {} of them",
                               TUNE.format('TILE = [64]\nrequires = "1"')),

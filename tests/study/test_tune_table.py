@@ -59,7 +59,7 @@ def test_a_parameter_that_is_no_define_is_one_with_its_first_value(maker: Maker)
         ("TILE = []", "must be a list", "TILE = [16, 32]"),
         ("TLE = [64]", "`TLE` is not a define, and the code does not", "Did you mean `TILE`?"),
         ("TILE = [32, 16]", "`TILE` is 64 in this version, which is not among", "Add 64"),
-        ("TILE = [64, 64]", "`TILE` has a value twice", "once"),
+        ("TILE = [64, 64]", "`TILE` is given a value twice", "once"),
         ("TILE = [64, [1]]", "must be a number or a string", "TILE = 32"),
         ('TILE = [64, "$(x)"]', "a shell may interpret", ""),
         ("TILE = [64, inf]", "inf is invalid for `TILE`", "TILE = [16, 32]"),

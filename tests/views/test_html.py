@@ -599,7 +599,7 @@ def test_nothing_but_damage_is_an_error(tmp_path: Path) -> None:
     [
         (os.mkfifo, "is a pipe, not a file"),
         (os.mkdir, "is a folder, not a file"),
-        (lambda path: path.symlink_to("nothing"), "a link that leads to no file"),
+        (lambda path: path.symlink_to("nothing"), "a link that points to no file"),
     ],
 )
 def test_what_is_no_profile_holds_nothing_up(

@@ -193,7 +193,7 @@ def _keep_as_study(place: Workspace, wish: Import) -> KeptReport:
         check_study_free(
             project,
             name,
-            f"{name}_2 makes another; {name}/v3 keeps the report as a version of this one.",
+            f"Use {name}_2 for another study, or {name}/v3 for a version of this one.",
         )
         paths = [*ensure_project(project.root), *write_study(project, name, lambda _: texts)]
     try:

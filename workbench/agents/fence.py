@@ -121,7 +121,7 @@ class Fence:
                 if not found.is_relative_to(root) or "/." in f"/{found.relative_to(root)}":
                     shown = Path(path).relative_to(self.root).as_posix()
                     raise DataError(
-                        f"{shown} is a link that leads out of the project",
+                        f"{shown} is a link that points outside the project",
                         "Replace it by the file itself; until then it is not read.",
                     )
 

@@ -67,9 +67,9 @@ def command(
 ) -> None:
     """Start a new version (or study) from the one before it, or from a program.
 
-    VERSION is v5, v5_some_name or sgemm/v5; another word starts a study of that name. The
+    VERSION is v5, v5_some_name or sgemm/v5; any other word starts a study of that name. The
     new file holds its parent's code under front matter of its own, with the change and the
-    expectations left to you. A program of --from-cu runs with your rights.
+    expectations left to you. A program passed to --from-cu runs with your permissions.
     """
     arguments: tuple[str, ...] = click.get_current_context().obj["program"]
     if version and not study and re.fullmatch(r"(?![a-zA-Z]\d)[a-zA-Z]\w*", version):
@@ -102,7 +102,7 @@ def command(
         if version or parent or study or title:
             raise UsageError("--example makes a study of its own", "Give nothing else with it.")
         files = start_example(project)
-        say(f"wrote kernels/{EXAMPLE} and its records of an H200: {len(files)} files")
+        say(f"wrote kernels/{EXAMPLE} and its records from an H200: {len(files)} files")
         say(f"Next: `workbench list {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
         say(f"`workbench diff {EXAMPLE}/v0 {EXAMPLE}/v1`, which need no GPU and no compiler.")
         return

@@ -30,8 +30,8 @@ from workbench.views.text.safe_output import say
     "--single-file",
     "single",
     is_flag=True,
-    help="Write one self-contained page: for a version, a step (OLD NEW), a study, "
-    "one or two report files or captured programs, or a page of the site.",
+    help="Write one self-contained page: of a version, a step (OLD NEW), a study, "
+    "or one or two report files or captured programs; or any page of the site.",
 )
 @languages_option
 @selection_options

@@ -466,7 +466,7 @@ def _check_kernels(version: Version, made: Build) -> None:
                 f'and write kernel = "{example}".'
             )
             if len(kinds) == 1:  # arguments may be defines, whose values differ in a tuning
-                hint += f' Only one is compiled, {kinds[0]}: kernel = "{base}" selects it.'
+                hint += f' Only {kinds[0]} is compiled: select it with kernel = "{base}".'
             elif kinds:
                 hint += f" Compiled: {', '.join(kinds)}."
         elif names:

@@ -89,7 +89,7 @@ class TotalLimit:
     def _refuse(self, how: str, most: str) -> NoReturn:
         raise DataError(
             f"{how}; the limit for {self._what} is {most}",
-            f"If that is right, raise it: {SIZE_VARIABLE}=N accepts N MiB of all together.",
+            f"If all of it is needed, {SIZE_VARIABLE}=N accepts N MiB of all together.",
         )
 
     def _told(self, size: int) -> str:
@@ -134,8 +134,7 @@ class ByteLimit(NamedTuple):
         """The error for a file that is over the limit; `how` describes the excess."""
         return DataError(
             f"{path} {how}; the limit for {self.what} is {most or _mib(self.bytes)}",
-            f"If that is right, raise it: {SIZE_VARIABLE}=N accepts N MiB of any file, at any "
-            "ratio.",
+            f"If the file is right, {SIZE_VARIABLE}=N accepts N MiB of any file, at any ratio.",
         )
 
 
@@ -177,7 +176,7 @@ def too_much_memory(who: str) -> tuple[str, str]:
     """
     return (
         f"needs more memory than the {_mib(memory())} that {who} may use",
-        f"If that is right, {MEMORY_VARIABLE}=N allows N MiB.",
+        f"If that much is really needed, {MEMORY_VARIABLE}=N allows N MiB.",
     )
 
 

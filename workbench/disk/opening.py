@@ -66,7 +66,7 @@ def unanswered(error: BaseException) -> WorkbenchError | None:
         return next(filter(None, map(unanswered, error.exceptions)), None)
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         words = str(error) if isinstance(error, MemoryError) else ""
-        words = words[:1].lower() + words[1:] or "the system gave no more"
+        words = words[:1].lower() + words[1:] or "the system could not provide more"
         return MissingError(
             f"not enough memory: {words}",
             "Do less at once: a smaller problem, fewer files; or allow more (`ulimit -v`).",
@@ -112,7 +112,7 @@ def linked(path: Path, status: os.stat_result) -> DataError:
     what = "a link" if _is_link(status) else kind(status.st_mode, "a second name of another file")
     return DataError(
         f"{path} is {what}, and workbench does not write through it",
-        "Check where it leads, and remove it or replace it with its target.",
+        "Check where it points, and remove it or replace it with its target.",
     )
 
 

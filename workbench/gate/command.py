@@ -175,7 +175,7 @@ def command(
         raise UsageError("--against and --baseline are separate gates", "Run once for each.")
     claimed = bool(claim.version or claim.over)
     if claimed and (versions or all_ or against or baseline):
-        raise UsageError("--claim is judged alone", "Run the command once for each.")
+        raise UsageError("--claim cannot be combined with other checks", "Run once for each.")
     if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = targets(also)

@@ -200,8 +200,8 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
         if b"Section: " in data[:_HEAD] or b'"Section Name"' in data[:_HEAD]:
             raise DataError(
                 f"{path}: details that ncu printed as text, not an Nsight Compute report",
-                "They hold rounded numbers and no lines. Use the report itself: `ncu -o name`, or "
-                "the .ncu-rep that was printed.",
+                "They hold rounded numbers and no source lines. Use the .ncu-rep that was "
+                "printed, or write one with `ncu -o name`.",
             )
         raise DataError(
             f"{path}: not an Nsight Compute report (it starts with {start!r}, not {MAGIC!r})",

@@ -41,7 +41,7 @@ def figure_of(
     view = _view(session, kind, targets, selection)
     if kind == "step" and view.waterfall is None:
         raise UsageError(
-            "neither side has warp samples, so its time cannot be split",
+            "neither side has warp samples, so the time cannot be attributed to source lines",
             "`workbench profile` records them under ncu.",
         )
     of = {"step": "waterfall", "ladder": "speed", "roofline": "roof"}

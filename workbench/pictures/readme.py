@@ -64,7 +64,7 @@ def command(
     named = path or project.root / "README.md"
     file = Path(os.path.realpath(named))  # a link stays a link
     if path is None and not file.is_relative_to(os.path.realpath(project.root)):
-        raise UsageError(f"{named} leads out of the project", "Name the file with --in.")
+        raise UsageError(f"{named} points outside the project", "Name the file with --in.")
     try:
         text = read_regular(file, SOURCE).decode()
     except FileNotFoundError as error:

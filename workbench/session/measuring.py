@@ -304,8 +304,8 @@ def ncu_commands(
         one = chosen(study, version, named.problem, "profile")[0]
         if version.kind == "triton":
             say(
-                f"note: {version.id} is not compiled, since Triton's compiler runs {version.path}: "
-                "whether it builds is not tried, and the command's job has no cubin yet"
+                f"note: {version.id} is not compiled, because Triton compiles by running "
+                f"{version.path}: whether it builds is not tested, and the job has no cubin yet"
             )
             subject = Subject.of(study, *one, lambda _version: None)
         else:

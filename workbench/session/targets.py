@@ -97,7 +97,7 @@ class Named(Record, frozen=True):
                 raise UsageError(
                     f"{text} is a {kind}, which cannot be run again",
                     "Name a version. `workbench show` and `workbench diff` read it; "
-                    f"{how} makes a study of a kernel.",
+                    f"{how} makes a study from a kernel.",
                 )
         pairs = parse_targets(self.versions, project, self.study)
         names = list(dict.fromkeys(name for name, _ in pairs))

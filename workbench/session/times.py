@@ -196,7 +196,7 @@ def _measure(
                 manner.workers.end()  # so that they store their results before these are counted
             if isinstance(runner, Here):
                 done = sum(map(len, times.values()))
-                other = "" if manner.resume else f", --since {begin} in place of --again"
+                other = "" if manner.resume else f", --since {begin} instead of --again"
                 runs.display.say(
                     f"{done} of {len(combinations)} combinations are measured and "
                     f"kept; continue with the same command{other}"
@@ -258,5 +258,5 @@ def need_one_model(found: Sequence[dict[Key, Timing]], format_: str) -> None:
     if len(found) > 1 and format_ in ("json", "csv"):
         raise UsageError(
             f"--format {format_} prints one document, but the GPUs are of {len(found)} models",
-            "All times are stored. Use --gpus to name the GPUs of one model.",
+            "All times are stored together, so use --gpus to select GPUs of a single model.",
         )

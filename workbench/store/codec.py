@@ -119,7 +119,7 @@ def read_record(path: Path) -> bytes:
         if error.errno in (errno.EIO, errno.EISDIR):
             raise _damaged(path, str(error.strerror)) from error
         if path.is_symlink():
-            raise _damaged(path, "a link that leads to no file") from error
+            raise _damaged(path, "a link that points to no file") from error
         raise MissingError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
 
 

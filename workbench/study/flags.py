@@ -58,7 +58,7 @@ def refusal(flags: Sequence[str]) -> tuple[str, str] | None:
             return f"`{flag}`: {name} cannot be `{value}`", _LISTED
         if name in _INCLUDES and not _inside(value):
             return (
-                f"`{flag}` leads outside the project",
+                f"`{flag}` points outside the project",
                 "Name a folder of the project, relative to its root; copy the needed files there.",
             )
         if name in _PTXAS and (wrong := _ptxas(value)):

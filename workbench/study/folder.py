@@ -363,7 +363,7 @@ def _which(text: str, version: str, project: Project) -> str:
             "`workbench list` names the studies."
         )
     if text.endswith(".cu"):
-        return f"`workbench new --from-cu {shlex.quote(text)}` makes a study of a program."
+        return f"`workbench new --from-cu {shlex.quote(text)}` makes a study from a program."
     return f"A study's version is named {version}/v0; `workbench list` names the studies."
 
 

@@ -352,12 +352,12 @@ def read_tune(
             own = defines.setdefault(name, read_define(keys, name, given[0], key))
         texts = [define_text(each) for each in values]
         if len(set(texts)) < len(texts):
-            keys.fail(key, f"`{name}` has a value twice", "Keep each once.")
+            keys.fail(key, f"`{name}` is given a value twice", "Keep each once.")
         if own not in texts:
             keys.fail(
                 key,
                 f"`{name}` is {own} in this version, which is not among its values",
-                f"Add {own}: the gain of tuning is measured against it.",
+                f"Add {own}: the gain from tuning is measured against it.",
             )
         parameters[name], default[name] = values, values[texts.index(own)]
     if table and not 1 <= len(parameters) <= _MOST_PARAMETERS:

@@ -444,7 +444,7 @@ def resolve_launches(
         if (threads := math.prod(block)) > MAX_THREADS:
             raise block_key.error(
                 f"{threads} threads per block for problem {problem.name}",
-                f"A block has at most {MAX_THREADS} threads, such as 32 times 32, or 1024 along x.",
+                f"A block has at most {MAX_THREADS} threads, such as 32 × 32, or 1024 along x.",
             )
         shared = shared_key.value(spec.dynamic_shared, names)
         if shared < 0:
@@ -486,7 +486,7 @@ def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem
         if isinstance(value, str) or value % 16:
             raise key.error(
                 f"`{text}` is {value} for problem {problem.name}, which is not a multiple of 16",
-                f'Require it: requires = "{text} % 16 == 0"; or leave it out.',
+                f'Require this: requires = "{text} % 16 == 0"; or drop `divisible_by_16`.',
             )
 
 

@@ -363,7 +363,7 @@ def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
         if not 0 <= pointer.offset <= room - POINTER:
             return "a pointer that lies outside of its buffer"
         if pointer.target not in sizes or not 0 <= pointer.target_offset <= sizes[pointer.target]:
-            return f"a pointer that leads outside of {pointer.target}"
+            return f"a pointer that points outside {pointer.target}"
     for texture in launch.textures:
         if texture.argument not in lengths or texture.buffer not in sizes:
             return "a texture that belongs to no argument or no buffer"

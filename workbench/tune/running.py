@@ -376,13 +376,13 @@ class Tuner:
         result, error = ending.result, ending.error
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
-            words = first_line(error) if error else "it gave no times"
+            words = first_line(error) if error else "it printed no times"
             self._display.say(f"note: timing in turns was stopped, single times are kept: {words}")
             return
         for sifted, raced in zip(field, result.raced, strict=True):
             trial = sifted.trial
             spent = (trial.gpu_s or 0.0) + seconds / len(field)
-            why = "slower than the best, in turns with it" if raced.dropped else ""
+            why = "slower than the best, measured alternately" if raced.dropped else ""
             fate: Fate = "dropped" if raced.dropped else "timed"
             self._keep(_timed(replace(trial, gpu_s=spent, why=why), fate, raced.samples))
 

@@ -50,10 +50,10 @@ WORKBENCH_MEMORY_MIB=500 run 8000000 120 "$WB" verify s/v1 $emu --timeout 100
 # 3, 4: text is counted before it is formatted (before: 4.6 GB, or no end)
 run 3500000 90 "$WB" verify s/v2 $emu --timeout 40 # compiles it
 run 1500000 90 "$WB" verify s/v2 $emu --timeout 40
-[ $code = 0 ] && grep -q "more was printed than 1,048,576 bytes" "$scratch/out"; told "printf of a width of 2 GB" $?
+[ $code = 0 ] && grep -q "more than 1,048,576 bytes were printed" "$scratch/out"; told "printf of a width of 2 GB" $?
 run 3500000 90 "$WB" verify s/v3 $emu --timeout 40 # compiles it
 run 1500000 90 "$WB" verify s/v3 $emu --timeout 40
-[ $code = 0 ] && grep -q "more was printed than 1,048,576 bytes" "$scratch/out"; told "printf of a precision of 2 GB" $?
+[ $code = 0 ] && grep -q "more than 1,048,576 bytes were printed" "$scratch/out"; told "printf of a precision of 2 GB" $?
 # 5: a negative precision is none, a negative width a flag
 run 3500000 60 "$WB" verify s/v4 $emu --timeout 40
 [ $code = 0 ] && grep -qF "[3|5   |]" "$scratch/out"; told "printf of a negative precision" $?

@@ -135,7 +135,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
     async def job(client: Client) -> None:
         for tool, given in (("source", {"version": "v7"}), ("list", {})):
             answer, failed = await client.call(tool, **given)
-            assert failed and "leads out of the project" in answer["error"]["message"]
+            assert failed and "points outside the project" in answer["error"]["message"]
 
     asked(root, job)
 

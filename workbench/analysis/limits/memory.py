@@ -248,7 +248,7 @@ class _FlowCounts:
         near = kind.start in ("sm", "shared", "l1") and kind.end in ("sm", "shared", "l1")
         if of_lines and near and asked is not None:
             return float(factor * asked), by_line, ""
-        return None, "", why or _("the report lacks the machine code to decide it")
+        return None, "", why or _("the report has no machine code that could decide this")
 
     def _sum(self, names: tuple[str, ...]) -> tuple[float | None, str, str]:
         """A sum of counters, its names, and why one of them is missing."""

@@ -50,7 +50,7 @@ def dtype_of(name: str) -> DType:
         return np.dtype(name)
     except TypeError:
         raise UsageError(
-            f"`{name}` is not a type of a buffer's elements",
+            f"`{name}` is not a valid element type for a buffer",
             "Write one such as float32 or bfloat16.",
         ) from None
 
@@ -111,7 +111,7 @@ def check_whole(fill: ResolvedFill, size: int) -> None:
     if size % each:
         raise UsageError(
             f"{fill.where}: `{fill.name}` has {size:,} bytes, which is not a whole number of "
-            f"{fill.dtype}",
+            f"{fill.dtype} elements",
             "Correct its `dtype`.",
         )
 

@@ -173,7 +173,7 @@ def _tool(what: str, need: Callable[[], str], without: str, get: str) -> Iterato
             what,
             "limited",
             f"{path} does not print a version",
-            remedy="Run it by hand to see why; a wrapper script may lack its installation.",
+            remedy="Run it by hand to see why; it may wrap a tool that is not installed.",
             without=without,
         )
     else:

@@ -82,7 +82,7 @@ def test_the_projects_readme_leads_nowhere_else(project: Path, tmp_path: Path) -
     outside.write_text(f"{BEGIN}\n{END}\n")
     (project / "README.md").unlink()
     (project / "README.md").symlink_to(outside)
-    with pytest.raises(UsageError, match="leads out of the project"):
+    with pytest.raises(UsageError, match="points outside the project"):
         run("demo")
 
 

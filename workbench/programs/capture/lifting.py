@@ -354,7 +354,7 @@ def _image(raw: Path, symbol: str, found: str, arguments: Sequence[LiftedArgumen
         raise KernelError(
             f"{symbol} is not lifted: no image of the program has its {registers} registers and "
             f"{size} bytes of parameters",
-            "Nothing was kept. Was it compiled by the driver? Report this with the driver's "
+            "Nothing was kept. If the driver compiled the kernel, report this with the driver's "
             "version.",
         )
     return fits[-1]

@@ -67,7 +67,7 @@ def command(
 
     The program is FILE.cu, which is compiled, with the arguments after --; or the
     COMMAND after --, which may also build it (make, cmake --build, ctest). It runs with your
-    rights, as it does without workbench. With NAME the run is kept as a capture: `show @NAME`,
+    permissions, as it does without workbench. With NAME the run is kept as a capture: `show @NAME`,
     `diff @v0 @v1`. The exit code is the program's own, or 4 if a kernel has a fault.
     """
     program: tuple[str, ...] = click.get_current_context().obj["program"]

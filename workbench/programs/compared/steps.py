@@ -182,7 +182,7 @@ def closer(
     if seen := _classes_seen(row, difference, old, new):
         return _of_class(seen[0], row, difference, (old, new))
     why = _("its profiled launches have no configuration in common")
-    silence = _("{why}: `capture --like` profiles the same").format(why=why)
+    silence = _("{why}: `capture --like` profiles the same launches").format(why=why)
     return Closer(old=None, new=None, silence=silence)
 
 

@@ -237,7 +237,7 @@ def waiting_words(difference: ProgramDifference) -> str:
         for n, side in enumerate((difference.old, difference.new))
     ]
     text = _(
-        "the GPU waits for launches {told} of an iteration, which begins every "
+        "the GPU waits for launches {told} of an iteration, which starts every "
         "{begins}{tracer}: {ratio}"
     ).format(told=told, begins=begins, tracer=tracer, ratio=faster(ratio))
     if nodes[0] != nodes[1]:
@@ -345,8 +345,8 @@ def beside_words(difference: ProgramDifference) -> str:
         tracer = _("under the tracer ") if difference.old.survey.way == "trace" else ""
         parts.append(
             _(
-                "{tracer}an iteration begins every {begins} ({ratio}), and the GPU works "
-                "{busy} of that"
+                "{tracer}an iteration starts every {begins} ({ratio}), and the GPU is "
+                "busy for {busy} of that"
             ).format(tracer=tracer, begins=begins, ratio=faster(ratio), busy=" → ".join(busy))
         )
     if difference.whole is not None and not together:

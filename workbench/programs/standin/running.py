@@ -201,7 +201,7 @@ def _compile(
     if nvcc is None:
         raise MissingError(
             "no CUDA compiler is here (nvcc)",
-            "`pip install 'workbench[emulator]'` brings one (296 MB), or install the CUDA toolkit.",
+            "`pip install 'workbench[emulator]'` installs one (296 MB); so does the CUDA toolkit.",
         )
     # nvcc in the wheels looks for libraries in a toolkit's places.
     linked = ("-Xlinker", f"-rpath-link={libraries}")

@@ -114,9 +114,9 @@ def check_repeatable(lifted: LiftedLaunch) -> None:
     for pointer in lifted.pointers:
         if pointer.target in symbols:
             raise KernelError(
-                f"a pointer of {plain_name(lifted)} leads to the variable {pointer.target} of its "
+                f"a pointer of {plain_name(lifted)} points to the variable {pointer.target} of its "
                 "code",
-                "Only the program knows its address; write the study by hand.",
+                "Only the program knows that address; write the study by hand.",
             )
 
 
@@ -228,7 +228,7 @@ def buffer_uses(
             if buffer.name in aimed:
                 raise KernelError(
                     f"{buffer.name} of {plain_name(lifted)} is changed, holds pointers, and others "
-                    "lead to it",
+                    "point to it",
                     "A study cannot restore such a buffer; write the study by hand.",
                 )
             use.role = "scratch"

@@ -361,7 +361,7 @@ def _groups(
                 left[kernel.name] = error.message
     if not groups:
         why = "; ".join(f"{name}: {said}" for name, said in left.items())
-        raise KernelError(f"no study can be made of {wish.file}: {why}", hint)
+        raise KernelError(f"no study can be made from {wish.file}: {why}", hint)
     wrong = {fault.kernel for run in runs for fault in run.faults}
     another = _("another job; `workbench new STUDY --kernel NAME` makes a study of one")
     for group in groups:
@@ -444,7 +444,7 @@ def _chosen(groups: Sequence[_Group], kernel: str) -> _Group:
     known = {own_name(each.name) for group in groups for each in group.kernels}
     why = groups[0].left.get(kernel, "")
     raise UsageError(
-        f"no study can be made of a kernel `{kernel}` of the program{': ' * bool(why)}{why}",
+        f"no study can be made from a kernel `{kernel}` of the program{': ' * bool(why)}{why}",
         did_you_mean(kernel, sorted(known), "kernels"),
     )
 

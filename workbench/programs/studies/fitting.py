@@ -64,7 +64,7 @@ def recorded_in(study: Study, folder: Path) -> list[JobData]:
     inputs, outputs, names = (tables.get(name) for name in ("INPUTS", "OUTPUTS", "RECORDED"))
     if not (isinstance(inputs, dict) and isinstance(outputs, dict) and isinstance(names, list)):
         raise UsageError(
-            f"study {study.name} was not made of a program: nothing in it was recorded",
+            f"study {study.name} was not made from a program: nothing in it was recorded",
             "Copy the kernel into a version of it: `workbench new v1`.",
         )
     found = []

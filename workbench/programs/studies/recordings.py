@@ -272,7 +272,7 @@ def _argument(
         for each in launches
     ):
         raise KernelError(
-            f"argument {at + 1} of {plain_name(first)} leads elsewhere in another recording",
+            f"argument {at + 1} of {plain_name(first)} points elsewhere in another recording",
             "Record only one size: leave out --also.",
         )
 

@@ -62,9 +62,9 @@ def test_a_short_kernel_may_differ_by_the_clocks_step(old: int, new: int, folded
 
 def test_the_pace_of_iterations_is_said_to_be_the_tracers() -> None:
     found = of_truth("train_optimizer").difference
-    assert beside_words(found).startswith("under the tracer an iteration begins every 45.1 ms")
+    assert beside_words(found).startswith("under the tracer an iteration starts every 45.1 ms")
     by_ncu = replace(found, old=replace(found.old, survey=replace(found.old.survey, way="ncu")))
-    assert beside_words(by_ncu).startswith("an iteration begins every 45.1 ms")
+    assert beside_words(by_ncu).startswith("an iteration starts every 45.1 ms")
 
 
 def test_names_break_between_words_alone() -> None:

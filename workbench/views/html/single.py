@@ -192,7 +192,7 @@ def _style(css: str) -> str:
     """A style element; an end tag inside a CSS string is written with an escaped slash."""
     if _LOADS.search(css):
         raise UsageError(
-            "the stylesheet loads another file, which a page on its own cannot",
+            "the stylesheet loads another file, which a self-contained page cannot do",
             "Put what it loads into the stylesheet as a data: URL.",
         )
     return "<style>\n" + _ENDS_STYLE.sub(r"<\\/", css) + "</style>"

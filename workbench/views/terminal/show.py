@@ -468,10 +468,10 @@ def occupancy(readings: Readings, seconds: Sequence[Opinion]) -> list[Renderable
     """Warps on an SM, their limit, and the resources of a block."""
     facts = _Facts(readings)
     limits = {name: v for name, c in _LIMITS if (v := value_of(readings, c)) is not None}
-    least = min(limits.values(), default=0)
-    by = _(", ").join(_(name) for name, value in limits.items() if value == least)
-    words = ngettext("{n} block/SM, by {limit}", "{n} blocks/SM, by {limit}", least)
-    blocks = words.format(n=quantity(least), limit=by) if by else ""
+    low = min(limits.values(), default=0)
+    by = _(", ").join(_(name) for name, value in limits.items() if value == low)
+    words = ngettext("{n} block/SM, limited by {limit}", "{n} blocks/SM, limited by {limit}", low)
+    blocks = words.format(n=quantity(low), limit=by) if by else ""
     facts.row(_("Theoretical"), "theoretical_occupancy", blocks)
     facts.second(seconds, {"theoretical_occupancy": N_("of this grid")})
     warps = facts.said("warps_per_sm", _("{value} warps/SM"))

@@ -195,7 +195,7 @@ class Drawing:
         upper, lower = map(_number, down)
         return View(
             href=f"#{self._prefix}flow-{row.id}",
-            label=_("{flow}, {way}: {amounts}; of peak {shares}").format(
+            label=_("{flow}, {way}: {amounts}; {shares} of peak").format(
                 flow=row.title, way=row.way, amounts=amounts, shares=arrow(row.shares)
             ),
             lines="",  # its row has them
