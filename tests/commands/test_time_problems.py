@@ -166,7 +166,7 @@ def test_stored_times_need_no_gpu(cli: Cli, project: Project, project_file: Edit
     assert code == 0 and {version for version, _ in rows(out)} == {"library"}
     assert "note: 2 stored times from older sources left out" in err
     code, out, err = cli("time", "v0", "--recorded")
-    assert (code, out) == (0, "") and "`workbench time double --all-problems` takes new" in err
+    assert (code, out) == (0, "") and "`workbench time double --all-problems` measures new" in err
 
 
 def test_of_several_devices_the_newest_is_shown(cli: Cli, project: Project) -> None:

@@ -61,7 +61,7 @@ def test_a_parent_may_be_named_by_its_file(maker: Maker) -> None:
     [
         (
             {"v0_a.cu": VERSION, "v00_b.cu": VERSION},
-            "kernels/s/v0_a.cu: version v0 is also kernels/s/v00_b.cu",
+            "kernels/s/v0_a.cu: version v0 is also defined by kernels/s/v00_b.cu",
             "another number",
         ),
         ({"v0_a.cu": "int x;\n"}, "kernels/s/v0_a.cu:1: no front matter", "workbench new"),

@@ -36,7 +36,7 @@ def test_float64_where_float_is_taken_is_said_once() -> None:
     (words,) = said("float64", "float32")
     assert words == "`a` is float64, but scale takes it as float*"
     assert len(said("float64", "float64")) == 2
-    assert said("float32", "float32", "double* const")[0].startswith("`b` is float32, and scale")
+    assert said("float32", "float32", "double* const")[0].startswith("`b` is float32, but scale")
     assert "takes it as int*" in said("float32", "int64", "int*")[0]
 
 

@@ -154,7 +154,7 @@ class Placing:
         self.paths = _paths(old), _paths(new)
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" if changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
-        self.equal: set[tuple[int, int]] = set()  # (side, launch) of one machine code
+        self.equal: set[tuple[int, int]] = set()  # (side, launch) changed in one machine code
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
         self.of_rows: dict[tuple[int, int], list[int]] = {}
@@ -164,10 +164,10 @@ class Placing:
         for pair in self.launches:
             a, b = pair.of(old, new)
             if a is not None and b is not None and pair.old is not None and pair.new is not None:
-                if machine_code(a) == machine_code(b) and any(machine_code(a)):
-                    self.equal |= {(0, pair.old), (1, pair.new)}
                 if launch_changes(old, new, a, b):
                     self.changed[0, pair.old] = self.changed[1, pair.new] = "launch"
+                    if machine_code(a) == machine_code(b) and any(machine_code(a)):
+                        self.equal |= {(0, pair.old), (1, pair.new)}
                 self.covered["old"].update(_lines(a))
                 self.covered["new"].update(_lines(b))
             elif a is not None and pair.old is not None:

@@ -116,7 +116,7 @@ def test_what_cannot_be_kept_leaves_nothing(
     ("words", "said"),
     [
         (("@before::gather#0",), "#0 is not a launch"),
-        (("@before::gather#6",), "was launched 5 times, and not 6"),
+        (("@before::gather#6",), "was launched 5 times, not 6"),
         (("@before::gathr",), "Did you mean `gather`?"),
         (("@before",), "names no kernel of a capture"),
         (("v3",), "names no kernel of a capture"),

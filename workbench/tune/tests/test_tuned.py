@@ -205,7 +205,7 @@ def test_a_step_to_more_registers_is_told_by_the_blocks_that_no_longer_fit() -> 
     assert cliff.limiter == "registers → occupancy"
     assert (cliff.fast, cliff.slow) == ({"TILE": 1}, {"TILE": 2})
     assert cliff.factor == pytest.approx(1.6 / 1.01)
-    assert cliff.moved == ("registers 42 → 80 a thread, theoretical occupancy 75.0% → 37.5%",)
+    assert cliff.moved == ("registers 42 → 80 per thread, theoretical occupancy 75.0% → 37.5%",)
 
 
 def test_shared_memory_that_takes_the_blocks_is_told_and_either_where_nobody_knows() -> None:

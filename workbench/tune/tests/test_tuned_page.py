@@ -83,7 +83,7 @@ def test_a_cliff_says_what_moved(tuned: Tuning) -> None:
     assert sheet.shown == (
         (
             "TILE 32 → 64", "2.20×", "2", "registers → occupancy",
-            "registers 40 → 80 a thread, theoretical occupancy 75.0% → 37.5%",
+            "registers 40 → 80 per thread, theoretical occupancy 75.0% → 37.5%",
         ),
     )  # fmt: skip
     bare = [replace(each, occupancy=None, registers=None, facts={}) for each in tuned.trials]

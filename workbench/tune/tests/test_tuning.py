@@ -96,7 +96,7 @@ def test_the_fastest_choice_wins_and_every_trial_is_kept_and_not_tried_again(
     assert all(each.samples_s for each in tuning.trials if each.fate in ("timed", "dropped"))
     assert all("does not compile" in x.why for x in tuning.trials if x.fate == "not compiled")
     code, found, err = tuned()
-    assert code == 0 and "6 trials of the same sources and space are kept already" in err
+    assert code == 0 and "6 trials of the same sources and space are already kept" in err
     assert {x.key: x.gpu_s for x in kept(project).trials if x.fate == "dropped"} == {
         x.key: x.gpu_s for x in tuning.trials if x.fate == "dropped"
     }
