@@ -20,7 +20,7 @@ SELECT = "(threadIdx.x + 64 * blockIdx.x)"
 CONFLICTS = {
     "one instruction": (
         "y[threadIdx.x / 2] = threadIdx.x;",
-        r"k\.cu:2: global-memory race: thread \(0, 0, 0\) of block \(0, 0, 0\) stores another "
+        r"k\.cu:2: global-memory race: thread \(0, 0, 0\) of block \(0, 0, 0\) stores a different "
         r"value to y\[0\] than thread \(1, 0, 0\) of block \(1, 0, 0\), at the same time",
     ),
     "two lines": (
@@ -44,7 +44,7 @@ CONFLICTS = {
     "blocks, the later one first": (
         "if (threadIdx.x == 0 && blockIdx.x == 1) y[0] = 1;\n__syncthreads();\n"
         "if (threadIdx.x == 0 && blockIdx.x == 0) y[0] = 2;",
-        r"k\.cu:2: global-memory race: thread \(0, 0, 0\) of block \(1, 0, 0\) stores another "
+        r"k\.cu:2: global-memory race: thread \(0, 0, 0\) of block \(1, 0, 0\) stores a different "
         r"value to y\[0\] than thread \(0, 0, 0\) of block \(0, 0, 0\) did at k\.cu:4",
     ),
     "the same, then another": (

@@ -133,7 +133,7 @@ ELSEWHERE = (
     "Write only the name of the function", "Triton decides it", "Triton takes num_warps",
     "Its prepare() launches", "End it with a second line", "A version's file starts with",
     "`workbench new --from-launch …` writes it", "`workbench new` starts a version of the source",
-    "Correct the f", "Correct `dims`", "Ask for it: requires", "Name a buffer there, or let",
+    "Correct the f", "Correct `dims`", "Require this: requires", "Name a buffer there, or let",
     "Describe one in a [[texture]]", "NumPy makes {}", "Tune num_warps", "Use a define in them",
 )  # fmt: skip
 
