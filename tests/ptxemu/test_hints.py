@@ -70,8 +70,8 @@ HINTS = [*hints("workbench"), *hints("ptxemu")]
 #: Options of other programs that hints name: ncu's, a container's, pip's, a queue's.
 FOREIGN = {
     "--cap-add", "--force-reinstall", "--gres", "--kernel-name", "--launch", "--launch-count",
-    "--launch-skip", "--nvtx", "--nvtx-include", "--set", "--section", "--metrics", "--page", "--csv",
-    "--host", "--format", "--mode", "--help", "--kernel-id", "--import", "--unified",
+    "--launch-skip", "--nvtx", "--nvtx-include", "--set", "--section", "--metrics", "--page",
+    "--csv", "--host", "--format", "--mode", "--help", "--kernel-id", "--import", "--unified",
 }  # fmt: skip
 
 
