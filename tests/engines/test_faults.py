@@ -87,7 +87,8 @@ SEEN = [
     ("    Achieved Occupancy                        %          nan", "note", "NaN", "or older"),
     ("==ERROR== The application returned an error code (9).",
      "after", "the program failed", "without"),
-    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096', "after", "gave up", "the reason"),
+    ('==ERROR== Failed to profile "gemv2N_kernel" in process 10096',
+     "after", "gave up", "the reason"),
     ("==ERROR== An error occurred while trying to profile.", "after", "gave up", "the reason"),
 ]  # fmt: skip
 ERRORS = {"denied": CountersDeniedError, "missing": MissingError, "usage": UsageError}
