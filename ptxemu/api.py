@@ -262,7 +262,7 @@ class Module:
 
     @property
     def assembled(self) -> bool:
-        """True if the machine code by ptxas is known."""
+        """True if ptxas's machine code is known."""
         return bool(self.ptx.assembled)
 
     def kernel(self, name: str) -> Kernel:

@@ -421,10 +421,10 @@ class Batch:
         return False
 
     def at_other(self, one: _Parked, other: _Parked, blocks: Bools) -> None:
-        """Warn of threads that wait at two barriers of one number; whole warps may.
+        """Warn of threads that wait at different barriers with one number; whole warps may.
 
         Raises:
-            Fault: they are of one warp.
+            Fault: they belong to one warp.
         """
         if self._warps_shared(one.mask, other.mask, blocks):
             self.divergent_barrier(one, other.code, other.mask, "waits at another barrier")

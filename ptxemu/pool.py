@@ -36,7 +36,7 @@ def workers_here() -> int:
 
 
 def room() -> float:
-    """Bytes that this process may still take: by its limits (``ulimit -d``, ``-v``), else all.
+    """Bytes that this process may still allocate within its limits (``ulimit -d``, ``-v``).
 
     Without a limit, the machine's memory is the limit.
     """

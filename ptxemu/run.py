@@ -231,7 +231,7 @@ class _Batches:
         return moved
 
     def expire(self) -> bool:
-        """Let waits give up that may; False if all wait for other blocks."""
+        """Let waits that may give up do so; False if all wait for other blocks."""
         found = False
         for at, (batch, held) in enumerate(self.batches):
             if batch.suspended:

@@ -264,7 +264,7 @@ def _ready_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - until we end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
-            # JSON reads the escape as the character; a terminal needs one character for each.
+            # JSON decodes the escape; a terminal needs one character in its place.
             stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
 
 

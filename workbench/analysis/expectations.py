@@ -68,7 +68,7 @@ class Judgement(Record, frozen=True):
 
 
 def find_counter(name: str) -> Counter | None:
-    """The catalog's counter of an id or an ncu name."""
+    """The catalog's counter for an id or an ncu name."""
     known = catalog()
     return known[name] if name in known else known.by_name(name)
 

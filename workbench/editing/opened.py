@@ -62,8 +62,8 @@ class Headline(NamedTuple):
 class Tried(Record, frozen=True):
     """A part of a trial's results.
 
-    `faults` are errors, each with its place (``path:line: words``). `moved` is the change by the
-    edit, in the words of `diff`. `profile` is None in a part without counters.
+    `faults` are errors, each with its place (``path:line: words``). `moved` is what the edit
+    changed, in the words of `diff`. `profile` is None in a part without counters.
     """
 
     faults: tuple[str, ...] = ()

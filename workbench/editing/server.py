@@ -278,7 +278,7 @@ class Editing:
 
 def _diagnostic(found: Remark) -> types.Diagnostic:
     line = max(found.line - 1, 0)
-    # `told` translates an emulator's sentence only with its place, which the editor shows itself.
+    # `told` can translate an emulator's message only together with its place.
     place = f"{found.path}:{found.line}"
     words = (
         told(f"{place}: {found.words}").removeprefix(place).removeprefix("：").removeprefix(": ")

@@ -173,7 +173,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
     """Do the jobs one after another, in one context, and keep a result of each.
 
     There are fewer results if a fault destroyed the context. If the first job only prepares, the
-    device is opened before the next one is read, and the library is still loaded during that one.
+    device is opened before the next one is read, and the library finishes loading during that job.
     """
     session = DeviceContext()
     benches = Benches()

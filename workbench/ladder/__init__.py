@@ -497,7 +497,7 @@ def recorded_seed(store: Store, study: str) -> int | None:
 
     The next profile gets the same inputs, so that a diff shows only the code's change.
     """
-    summaries = Summaries(str(store.root), study, "profiles")  # a list's has times as well
+    summaries = Summaries(str(store.root), study, "profiles")  # a rung of a list has times as well
     found: list[tuple[str, int]] = []
     for entry in store.find(study=study):
         try:

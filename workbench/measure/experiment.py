@@ -1,6 +1,6 @@
 """The experiment: build → verify → (time) → profile → save. Nothing unverified is kept.
 
-With many versions in one run, errors of single ones are collected so that the others still run
+With many versions in one run, the errors of single versions are collected so that others still run
 (`Failures`). Many combinations are timed in as few worker processes as faults allow, and each time
 is stored as soon as it arrives.
 """

@@ -471,7 +471,7 @@ def beside_of(
     place: Callable[[Delta, str], Origin],
     sides: tuple[Behaviour, Behaviour],
 ) -> Delta | None:
-    """The work that a wait held up: memory that moved equal bytes, else a pipe with equal work.
+    """The work that a wait delayed: memory with the same bytes, else a pipe with the same work.
 
     A count that moved with the wait at the same hunks comes before the pipe.
     """

@@ -54,7 +54,7 @@ from workbench.units import listed
 
 # --- What two profiles hold of their sources -----------------------------------------------------
 #
-# An unknown source need not be unchanged. Most reports of other people hold no text, many only line
+# An unknown source need not be unchanged. Most reports of others hold no text, many only line
 # numbers; some hold a part of their files. An amount on a line without text is ascribed neither to
 # a change nor to the compiler: its link is ``unknown``.
 

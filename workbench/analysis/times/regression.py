@@ -160,7 +160,7 @@ class Turns(Record, frozen=True):
 #    W. Q. Meeker, *Statistical Intervals*, 1991, section 4.7). It assumes that runs of one level
 #    are normally distributed on that scale; with few runs t is large, and the answer inconclusive.
 #
-# A run that is slow, but no slower than one that was set aside, may be the next of these: it is
+# A run that is slow, but no slower than one that was set aside, may be another outlier: it is
 # inconclusive, and never a failure.
 
 #: The limits of the number of runs that a baseline keeps.

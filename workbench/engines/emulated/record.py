@@ -391,7 +391,7 @@ def launch_records(
 ) -> tuple[Launch, ...]:
     """Make the records of a version's emulated launches, whose counters are `every`.
 
-    `least_bytes` is the study's least traffic, for the bound by device memory of one launch.
+    `least_bytes` is the study's least traffic, for one launch's bound by device memory.
     """
     chip = chip_for(device)
     # The least traffic of several launches cannot be split among them.

@@ -156,9 +156,9 @@ def _wait_while_moving(
     moved: Callable[[], float],
     stop: Halt | None,
 ) -> None:
-    """Wait for the end; every sign of progress restarts the time of a piece of work.
+    """Wait for the end; every sign of progress restarts the time limit.
 
-    Raises TimeoutExpired without progress in time, HaltedError on `stop`; it is not ended.
+    Raises TimeoutExpired without progress in time, HaltedError on `stop`; the process runs on.
     """
     begin = time.monotonic()
     while True:

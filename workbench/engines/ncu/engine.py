@@ -454,7 +454,7 @@ class GpuEngine(Engine):
         )
 
     def command(self, subject: Subject, options: ProfileOptions) -> Command:
-        """Return the ncu command, its job in place, not run; MissingError: no room for the job."""
+        """Write the job and return the ncu command; MissingError: no space for the job."""
         return self._run(subject, options).prepare()
 
     def profile(self, subject: Subject, options: ProfileOptions) -> tuple[Profile, bytes | None]:

@@ -124,7 +124,7 @@ class Work(Record, frozen=True):
 
     `launches` and `total_ns` have one value per run. `quantiles_ns` are evenly spaced order
     statistics of all durations, the shortest and the longest included. `shapes` are the
-    configurations that take most time, of `shape_count` (0: a record from before these were
+    configurations that take the most time, of `shape_count` (0: a record from before these were
     counted). `before` and `after` are the works (indices in `Survey.works`) that are launched most
     often just before and just after it on its stream; -1: none. `bytes` is the amount that copies
     and fills moved in all runs. `counted` is present if the emulator ran it (once); then `total_ns`

@@ -425,7 +425,7 @@ def copy_assets(site: Site, code: Path | None = None) -> None:
     site.forget_assets(_ASSETS)
 
 
-#: Matches a text for people in a script.
+#: Matches a user-facing text in a script.
 _SAID = re.compile(r'\b_\("((?:[^"\\]|\\.)*)"')
 
 

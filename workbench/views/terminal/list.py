@@ -12,7 +12,7 @@ from workbench.units import count, factor, listed, quantity
 from workbench.views.sheets.list import ListPage, doubted, marked
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
-#: The most further problems to name.
+#: The largest number of further problems to name.
 _PROBLEMS = 6
 #: The shortest bar.
 _SLOWEST = "▏"

@@ -361,7 +361,7 @@ def value_of(readings: Readings, counter: str) -> Number | None:
 
 
 def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
-    """Throughputs as bars, for the busiest unit; `width` 0: in as few columns as it needs."""
+    """Throughputs as bars that show the busiest unit; `width` 0: in as few columns as it needs."""
     known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
     if not known:
         return []

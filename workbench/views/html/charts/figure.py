@@ -77,7 +77,7 @@ def layout_of(**changes: Any) -> Json:
 
 
 def axis_of(**changes: Any) -> Json:
-    """An axis, with changes; ``title`` is its text."""
+    """An axis with some settings overridden; ``title`` is its text."""
     title = changes.pop("title", None)
     axis = {**_STYLE["axis"], **changes}
     if title:
