@@ -83,7 +83,7 @@ def test_what_is_said_of_bfloat16_to_others() -> None:
 
 
 def test_a_type_that_there_is_not_is_named() -> None:
-    with pytest.raises(UsageError, match="`bfloat17` is not a type"):
+    with pytest.raises(UsageError, match="`bfloat17` is not a valid element type"):
         dtype_of("bfloat17")
 
 

@@ -23,9 +23,9 @@ SEEN = [
     ("CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "missing", "blocked", "enable_prof"),
     ("CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED", "missing", "blocked", "as large as"),
     ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "blocked", "must be off"),
-    ("bash: line 1: ncu: command not found", "missing", "not found here", "on PATH"),
+    ("bash: line 1: ncu: command not found", "missing", "was not found", "on PATH"),
     ("./app: error while loading shared libraries: libcudart.so.12: cannot open shared object "
-     "file: No such file or directory", "missing", "not found here", "ldd"),
+     "file: No such file or directory", "missing", "was not found", "ldd"),
     ("==616== Warning: The user does not have permission to profile on the target device. See: "
      "https://developer.nvidia.com/NVSOLN1000", "denied", "administrators", ""),
     ("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "denied", "administrators", ""),
@@ -129,7 +129,7 @@ def test_a_traceback_stands_before_what_follows_from_it() -> None:
     said = explain(f"{stack}ValueError: bad\n{follows}==WARNING== No kernels were profiled.\n")
     assert said[0].line == "Traceback: ValueError: bad" and len(said) == 3
     (only,) = explain(f"{stack}FileNotFoundError: No such file or directory: 'ncu'\n")
-    assert only.fault and "not found here" in only.fault.what
+    assert only.fault and "was not found" in only.fault.what
     (only,) = explain(f"==ERROR== UnknownError\n{stack}subprocess.CalledProcessError: 'ncu' …\n")
     assert only.fault and "without a name" in only.fault.what
 

@@ -114,7 +114,7 @@ def test_a_tensor_beyond_its_buffer(maker: Maker) -> None:
         ),
         ("channels = 64", "", 8, "an im2col map needs `channels`"),
         ('pixels = "TILE"', "pixels = 1025", 17, "it must copy 1 to 1024 pixels"),
-        ("swizzle = 128", "swizzle = 128\nbox = [64]", 19, "has pixels and channels in place of"),
+        ("swizzle = 128", "swizzle = 128\nbox = [64]", 19, "has pixels and channels instead of"),
         ('buffer = "tmp"', 'buffer = "tmq"', 10, "unknown buffer `tmq`"),
         ("swizzle = 32", 'swizzle = "N // (N - 1000)"', 6, "division by zero"),
     ],
