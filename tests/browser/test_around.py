@@ -169,16 +169,3 @@ def test_code_leads_to_its_commit_and_line(tmp_path: Path, open_page: Open) -> N
     hash_ = commit.rpartition("/")[2]
     assert commit == f"https://gitee.com/me/it/commit/{hash_}"
     assert line == f"https://gitee.com/me/it/blob/{hash_}/kernels/v0.cu#L2"
-
-
-def test_keys_show_what_a_counter_means(devices: Path, open_page: Open) -> None:
-    page = open_page(devices / STEP.replace("v0..", ""))
-    page.keyboard.press("Tab")  # from here on the keyboard leads the focus
-    name = page.locator("a[title][href*='glossary.html#']:visible").first
-    name.focus()
-    tip = page.locator("#meaning")
-    assert tip.is_visible()
-    assert name.get_attribute("aria-describedby") == tip.get_attribute("id")
-    assert tip.get_attribute("role") == "tooltip"
-    page.keyboard.press("Escape")
-    assert tip.count() == 0

@@ -59,7 +59,7 @@ def damage(folder: Path) -> dict[str, str]:
     (folder / "blas.cu").write_text("/* ---\ntitle = 'x'\n")
     return {
         "v60": "v60.cu:1: no front matter",
-        "v70": "v70_b.cu: version v70 is also kernels/double/v70_a.cu",
+        "v70": "v70_b.cu: version v70 is also defined by kernels/double/v70_a.cu",
         "v81": "unknown key `kernel_`",
         "v82": "unknown key `titel`",
         "v83": "unknown parent `v99`",

@@ -66,7 +66,7 @@ def test_each_hint_leads_on_until_it_runs(cli: Cli, project: Project) -> None:
     for kernel, more, said in (
         ("scale", "", "add `template __global__ void scale<float>(...);` with the types"),
         ("scale<float>", FIRST + SECOND, 'Compiled: "scale<float, 2>", "scale<float, 3>"'),
-        ("scale<float, N>", FIRST, 'kernel = "scale" selects it'),
+        ("scale<float, N>", FIRST, 'select it with kernel = "scale"'),
         ("scale", FIRST + SECOND, 'kernel = "scale<float, 2>" or "scale<float, 3>".'),
     ):
         write(project, kernel, more)

@@ -684,21 +684,9 @@
     card.style.left = `${Math.max(8, Math.min(place.left, document.documentElement.clientWidth - card.offsetWidth - 8)) + scrollX}px`;
     card.style.top = `${top + scrollY}px`;
   }
-  // Whoever comes by keys has no pointer to hover with: the meaning stands beside the name that has
-  // the focus, and Escape takes it away.
-  const tip = Object.assign(part("div"), { id: "meaning", className: "meaning", popover: "manual", role: "tooltip" });
-  document.addEventListener("focusin", ({ target }) => {
-    const meaning = target.matches(TERM) && target.matches(":focus-visible") && !target.closest(".meaning") && meaningOf(target);
-    tip.textContent = meaning || "";
-    if (meaning) target.setAttribute("aria-describedby", tip.id);
-    if (meaning) beside(target, tip);
-  });
-  document.addEventListener("focusout", ({ target }) => target.getAttribute("aria-describedby") === tip.id && target.removeAttribute("aria-describedby"));
-  for (const kind of ["focusout", "keydown"]) document.addEventListener(kind, ({ key = "Escape" }) => key === "Escape" && tip.remove());
   let shown = null;
   function showMeaning(term, meaning, more) {
     const again = shown && shown.term === term;
-    tip.remove();
     if (shown) shown.card.hidePopover();
     if (again) return;
     const card = part("div");
