@@ -142,7 +142,7 @@ def _collect(crew: Sequence[_Hand[Answer]], count: int) -> list[Answer]:
             hand = idle.pop()
             hand.tell(dealt)
             doing[hand.pipe], dealt = dealt, dealt + 1
-        # Items after a failure cannot be the first to fail; there is no wait for them.
+        # Items after a failure cannot be the first to fail, so they are not waited for.
         if all(place > end for place in doing.values()):
             break
         for ready in wait(list(doing)):

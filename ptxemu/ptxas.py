@@ -223,7 +223,7 @@ class _Evidence:
 
     #: Line of PTX -> how many times the block contains it, for lines that are evidence.
     held: Mapping[int, float]
-    #: Count -> instructions whose line ran this often, if it is no deeper in loops.
+    #: Count -> instructions whose line ran this often, unless it is deeper in loops.
     near: Mapping[int, int]
     closing: int | None  # executions of the line of its branch or end; None: no evidence
 

@@ -303,7 +303,7 @@ Functions = dict[str, tuple[MachineInstr, ...]]
 def functions_of(cubin: bytes, arch: str) -> Functions:
     """The functions of a cubin for an architecture like ``sm_90a``.
 
-    Without ``-lineinfo`` there is no table for PTX lines, and so no functions. Raises
+    Without ``-lineinfo`` a cubin has no table of PTX lines, so no functions are found. Raises
     ValueError: this is not a cubin, or a damaged one.
     """
     capability, out = int(arch.removeprefix("sm_").rstrip("af")), {}

@@ -87,7 +87,7 @@ class Mates:
         """Find marks of other lanes of the same warp that this access must not meet.
 
         Returns:
-            The mark for each access, 0 if there is no conflict; None: no access meets one.
+            The mark for each access, 0 without a conflict; None: no access has a conflict.
         """
         mine = self._marks(granules)
         for marks in (self.writer, self.reader) if store else (self.writer,):

@@ -75,7 +75,7 @@ def polls_of(graph: ControlFlow) -> Polls:
 
 
 def end_of(graph: ControlFlow, head: int) -> Instr:
-    """The branch that ends a loop; if there is none, its first instruction."""
+    """The branch that ends a loop; without one, the first instruction of the loop."""
     body = [block for block in graph.ordered if head in block.loops]
     inside = {block.index for block in body}
     ends = (block.last for block in body if not inside.issuperset(block.targets))

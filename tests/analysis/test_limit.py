@@ -121,8 +121,9 @@ def test_a_memory_that_no_warp_waits_for_stands_behind_what_they_queue_for() -> 
 
 
 def test_an_l2_that_is_much_fuller_limits_before_device_memory() -> None:
-    for l2, named in ((74.0, "l2"), (69.0, "dram")):
-        assert limit(launch({"gpu__dram_throughput": 61.0, "lts__throughput": l2})).id == named
+    for l2, dram, order in ((74, 61, ["l2", "dram"]), (69, 61, ["dram"]), (93, 82, ["l2", "dram"])):
+        found = limit(launch({"gpu__dram_throughput": float(dram), "lts__throughput": float(l2)}))
+        assert [found.id, *(load.resource.id for load in found.others)] == order
 
 
 def test_a_grid_that_leaves_sms_idle_comes_first() -> None:

@@ -1,7 +1,7 @@
 """Several launches of one profile: how they make one number, and how they pair up.
 
 A version may launch several kernels (im2col, then GEMM). Over its launches, counts
-and times add; rates are means weighted by duration (or, if there is none, by
+and times add; rates are means weighted by duration (without durations, by
 instructions); values that the compiler and the launch fix (registers, block size) have neither sum
 nor mean, so one launch represents all. Every combined number says so in its `rule`. Launches of a
 report may be samples: `launches.side_by_side` first.

@@ -157,8 +157,8 @@ class Comparison(Record, frozen=True):
     """Everything that moved from `old` to `new`. `reasons` are why they are not comparable.
 
     `launches` are positions in the profiles of `launches.side_by_side`; `kernels` say how each
-    kernel changed, and `launch_words` how several launches were compared. `partial` says why there
-    is no time of the whole, if much of either side has no counterpart. `implausible` are counters
+    kernel changed, and `launch_words` how several launches were compared. `partial` says why the
+    whole has no time, if much of either side has no counterpart. `implausible` are counters
     and times of either side that no run can have; they are among the warnings too. `concerns` says
     which warnings are about one counter (its id), and which ("") change no verdict: seeds, and
     instructions that ncu misreads.
