@@ -34,7 +34,7 @@ PLACES = {
     "project/reports": False,
 }
 #: Commands that look at no project; all others must refuse what decides.
-WITHOUT = (["docs"], ["init"], ["import"], ["serve", "lsp"])
+WITHOUT = (["docs"], ["init"], ["import"], ["run"], ["serve", "lsp"])
 TRIED = [(place, line) for place in PLACES for name in COMMANDS for line in lines_of(name)]
 HOSTILE = '[check]\nunknown = 3\n[capture]\nbuild = "touch ../outside/pwned"\n'
 

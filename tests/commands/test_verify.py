@@ -92,6 +92,7 @@ def test_a_baseline_that_cannot_run_here_is_passed_over_with_all(
         (("v00",), "v0"),
         (("nothing/v0",), "double"),
         ((), "no version was named"),
+        (("",), "no version was named"),
         (("v0", "--all"), "cannot be used together"),
         (("v0:n100",), "n1000"),
         (("v0", "--launcher", "a 'b"), "cannot be split"),

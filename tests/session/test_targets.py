@@ -66,6 +66,8 @@ def test_a_version_can_be_named_by_its_file(project: Path, text: str) -> None:
         ("v3", Selection(engine="emulator"), ("--engine emulator", "(ncu)")),
         ("v0", Selection(), ("no profile of demo/v0", "v2, v3", "workbench profile demo/v0")),
         ("v3::kernel", Selection(), ("no version",)),
+        ("", Selection(), ("no version was named",)),
+        (":n1024", Selection(), ("no version was named",)),
     ],
 )
 def test_what_is_not_there_is_answered_with_what_is(

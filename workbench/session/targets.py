@@ -82,9 +82,7 @@ class Named(Record, frozen=True):
         if self.every and self.versions:
             raise UsageError("versions and --all cannot be used together", "Use only one of them.")
         if not self.versions and not self.every:
-            raise UsageError(
-                "no version was named", "Name one or more, as v3 or sgemm/v3; a study; or --all."
-            )
+            raise _unnamed()
         if self.every:
             study = load(project, self.study or project.default_study)
             if broken is not None:
@@ -113,6 +111,11 @@ class Named(Record, frozen=True):
             ids = [name for name in ids if name not in broken]
         versions = {version.id: version for version in map(study.version, ids)}
         return project, study, list(versions.values())
+
+
+def _unnamed() -> UsageError:
+    hint = "Name one or more, as v3 or sgemm/v3; a study; or --all."
+    return UsageError("no version was named", hint)
 
 
 class Target(Record, frozen=True):
@@ -197,7 +200,9 @@ def resolve(
         DataError: a damaged report or store file.
     """
     wanted: list[tuple[str, _Candidates | None]] = []
-    texts, selection = of_one_problem(texts, selection)
+    given, (texts, selection) = len(texts), of_one_problem(texts, selection)
+    if len(texts) < given:  # "", or ":n4096" alone
+        raise _unnamed()
     beside = selection
     for text in texts:
         recorded = None if is_report(text) else _candidates(place, text, beside)
