@@ -1,4 +1,4 @@
-"""A launch's instructions as they are shown, and a hunk's on both sides of a step.
+"""A launch's instructions as shown, and a hunk's on both sides of a step.
 
 `Listing` has the operations, costs and live registers of instructions.
 
