@@ -46,7 +46,7 @@ _FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 def reach(root: Path, *more: Path) -> tuple[str, ...]:
     """Return the folders and files that a compiler may read.
 
-    `root` is the project's root, of which it sees only the copies; `more` is its own folder.
+    `root` is the project's root, of whose files it sees only copies; `more` is its own folder.
     """
     # The user, not a file in the project, sets folders of headers in the environment.
     named = [each for name in _NAMED for each in os.environ.get(name, "").split(os.pathsep)]

@@ -1,9 +1,9 @@
 """Limit input before it is read, for one file and for many; variables can lift a limit.
 
 Files come from anybody. Their expanded size is bounded before they are expanded, so that a file of
-some kilobytes can take neither the machine's memory nor its evening. The limits are far above
-anything ever seen of each kind. If an honest file still exceeds one, an environment variable lifts
-it. A project's setting cannot: it would come with the file.
+a few kilobytes can exhaust neither the machine's memory nor its time. The limits are far above
+anything ever seen of each kind. If an honest file still exceeds a limit, an environment variable
+lifts it. A project's setting cannot: it would come with the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RATIO_FROM = 16 * MIB
 #: A zstd block holds at most 128 KiB, and takes at least four bytes: this many expand to 32 MiB.
 _BITE = 1 << 10
 
-#: More than 64 names joined by dots: the parser walks over all earlier ones for each.
+#: More than 64 names joined by dots: for each, the parser walks over all earlier ones.
 _DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}(?=[\w"'-])"""
 )
@@ -49,7 +49,7 @@ class TotalLimit:
     Refused files do not count, so that small ones after them have room. `what` names it in
     messages; `most` is in bytes, or ``places`` with `count`. `ratio`: this many times a compressed
     file's size is not counted: honest records expand far less. `each`: the most for one file; 0: as
-    for all.
+    for all files.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ def inflate(
 def _at_once(data: bytes) -> bytes | None:
     """Decompress a frame at once, in half the time; None on any error.
 
-    The decoder in pieces then reports the error.
+    The decoder that works in pieces then reports the error.
     """
     try:
         return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)

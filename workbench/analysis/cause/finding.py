@@ -329,7 +329,7 @@ _FEWER = 0.5
 
 
 def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
-    """Among counters that move together, one that lines have and the one that people name.
+    """Among counters that move together, one that lines have and one that people name.
 
     Tags, sectors and requests of global memory belong to one access. Fewer accesses are the reason
     for all three; fewer sectors for each access are the effect of coalescing.
