@@ -54,7 +54,7 @@ def load_image(project: Project, version: Version) -> Image:
 
     Raises:
         MissingError: the folder does not exist.
-        DataError: it is damaged, or holds another image than the version was written for.
+        DataError: it is damaged, or holds an image that is not the version's.
         KernelError: the image has no kernel with a launch's name.
     """
     folder = project.kernels / version.study / FOLDER
@@ -227,7 +227,7 @@ def has_ptx(cubin: bytes) -> bool:
 
 
 def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
-    """Return the PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
+    """Return the PTX that ``-lineinfo`` leaves in machine code, line for line, if any.
 
     It has lost its ``.file`` directives; the machine code gives each instruction's line.
     """

@@ -33,7 +33,7 @@ from workbench.units import extent
 
 #: The most launches that an error names.
 _SHOWN = 8
-#: The most reports in a folder that a misspelled name is compared with.
+#: The most reports in a folder with which a misspelled name is compared.
 _NEAR = 1000
 #: Time limit of NVIDIA's reader; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0

@@ -276,7 +276,7 @@ def _one(
 
 
 def _ordinary(got: Array, want: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
-    """Both with zeros where both are NaN or the same infinity; elsewhere these are errors."""
+    """Both, with zeros where both are NaN or the same infinity; elsewhere these are errors."""
     odd = ~np.isfinite(want)
     if not odd.any():
         return got, want

@@ -191,7 +191,7 @@ class Times(Record, frozen=True):
 
 
 class Raced(Record, frozen=True):
-    """One contestant's times in seconds, in their order; `dropped`: it was certainly slower."""
+    """One contestant's times in seconds, in order; `dropped`: it was certainly slower."""
 
     version: str
     samples: tuple[float, ...]
@@ -236,7 +236,7 @@ _RESULTS = msgspec.json.Decoder(list[Result])
 
 
 def read_results(path: Path) -> list[Result]:
-    """The worker's results so far; none if it ended before the first."""
+    """The worker's results so far; none if it ended before the first one."""
     try:
         return _RESULTS.decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):

@@ -165,7 +165,7 @@ def choose_gpus(text: str) -> list[Gpu]:
 
     Raises:
         MissingError: there are no GPUs.
-        UsageError: one of them is not here.
+        UsageError: one of them does not exist here.
     """
     need_gpu()
     found, _ = find_gpus()
