@@ -38,7 +38,7 @@ _TIME: Literal["time"] = "time"
 TUNED = "tuned"
 #: A file's kind by its name.
 _KINDS: dict[str, EngineName | Literal["time"]] = {kind: kind for kind in (*_ENGINES, _TIME)}
-#: Longest file name that every common file system takes, less room for our suffixes.
+#: The longest file name that every common file system takes, less space for our suffixes.
 _MAX_NAME = 200
 
 
@@ -125,7 +125,7 @@ class Store:
     """The profiles and times below one folder.
 
     The first write creates `root`; reading a missing one is an error, unless `may_lack` is set:
-    then nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another one.
+    then nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another writer.
     `remembers` is the number of recently loaded profiles that are kept.
     """
 
@@ -182,7 +182,7 @@ class Store:
     # --- profiles ---------------------------------------------------------------
 
     def save(self, profile: Profile, raw: Path | bytes | None = None) -> Path:
-        """Keep `profile`, and the raw report beside it, replacing an earlier one; return its path.
+        """Keep `profile` and the raw report beside it, replacing an earlier one; return its path.
 
         `raw` is a path, ``.zst`` or not, or bytes; None removes the replaced profile's raw report.
 
