@@ -386,7 +386,7 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
 
 
 def _sum_of_touching(launch: Launch, counter: Counter) -> Reading | None:
-    """Count executions of the instructions that have any of the metric; None without either.
+    """Count executions of the instructions that have any of the metric; None if neither is known.
 
     An execution with an active lane has at least one of it, so no instruction counts more often.
     """

@@ -36,7 +36,7 @@ _SAMPLED = "pcsamp"
 _ALIKE = 0.6
 #: A name of at least this many letters inside another is not an accident.
 _WORD = 4
-#: Grids whose numbers of blocks differ by at most this fraction are one class.
+#: Grids whose numbers of blocks differ by at most this fraction are in one class.
 _NEAR = 0.02
 
 
@@ -258,8 +258,8 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
        alike; then those whose name and work (instruction mix, threads, duration) are alike, the
        most alike first. Then equal names in one configuration.
     4. Where equally many are left on both sides, between the same two kernels or overall: in order,
-       if they have one shape, no time, or equally many samples; else the longest of either side, if
-       both are among them. The rest was added or removed.
+       if all have the same shape, no time, or equally many samples; else the longest of either
+       side, if both are among them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -336,8 +336,8 @@ class _Matching:
     def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
         """Match the launches of one gap if both sides have equally many.
 
-        In order if they have one shape, or no time, or equally many samples each; otherwise only
-        those that take longest.
+        In order if all have the same shape, no time, or equally many samples; otherwise only those
+        that take longest.
         """
         (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
         for left, right in gaps:
@@ -388,7 +388,7 @@ _NUMBERS = (
 
 
 def near(grid: Dim3, other: Dim3) -> bool:
-    """True if launches in two grids are of one class."""
+    """True if launches in two grids are in the same class."""
     return abs(math.prod(grid) - math.prod(other)) <= _NEAR * math.prod(other)
 
 

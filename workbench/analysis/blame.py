@@ -308,7 +308,7 @@ class _Ledger:
         return []
 
     def _copies(self, row: int) -> list[Producer]:
-        """Asynchronous copies, if a wait for them is here or just before."""
+        """Asynchronous copies, if a wait for them is at this row or just before it."""
         for at in range(row, max(-1, row - 1 - _BEHIND), -1):
             operation = self.operations[at]
             if operation.opcode in ("DEPBAR", "SYNCS", "LDGDEPBAR"):

@@ -2,8 +2,8 @@
 
 Rules, all stated in the result:
 
-* Launches of one kernel and configuration in a report are samples, compared launch with
-  launch: see `analysis.launches`. Those of a version are added up: see `analysis.aggregate`.
+* Launches of the same kernel and configuration in a report are samples, compared one by one: see
+  `analysis.launches`. Those of a version are added up: see `analysis.aggregate`.
 * Counters that compiler and launch fix (registers, waves) come from one pair of kernels: `Speaker`.
 * A counter *moved* if the change exceeds its noise: the intervals of repeated captures if both
   sides have them, else the catalog's relative and absolute floors. Counts of warp samples must also
@@ -65,7 +65,7 @@ Movement = Literal["better", "worse", "changed", "same", "missing"]
 
 #: Codes of a warning, and of a profile's notices, that do not affect verdicts.
 _SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
-#: Captures whose SM clocks differ by more than this do not differ by the code alone.
+#: Captures whose SM clocks differ by more than this do not differ only in the code.
 _CLOCK_DRIFT = 0.03
 #: Counters of the whole time, which a part of the kernels does not have.
 _WHOLE = ("duration", "cycles")
@@ -143,7 +143,7 @@ class Delta(Record, frozen=True):
 
     @property
     def words(self) -> str:
-        """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero or nothing."""
+        """``288 M → 46.1 M (−84.0%)``; points for percentages; no ratio from zero or None."""
         old, new = self.old, self.new
         values = f"{quantity(old, self.unit)} → {quantity(new, self.unit)}"
         if old is None or new is None:

@@ -1,7 +1,7 @@
 """The launches of two profiles, made comparable.
 
 A profile of a study holds one run of a version: its launches are parts that add up. A report holds
-everything that a program launched under ncu. Its launches of one kernel and one configuration are
+everything that a program launched under ncu. Its launches of one kernel in one configuration are
 *samples* if their counterparts are too and they take about as long: they become one launch, their
 mean, which counts as often as both sides ran it; if one side ran it more often, only its first ones
 count. If neither side has the sizes of the other, they are *rounds* of a job and compared as a
@@ -100,7 +100,7 @@ _Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
-    """The profiled launches by the work of each: samples of one configuration as one."""
+    """The profiled launches by their work: samples of one configuration count as one launch."""
     own: dict[int, list[Launch]] = {}
     for launch, place in zip(profile.launches, places, strict=True):
         if launch.profiled:
@@ -283,7 +283,7 @@ def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
 
 
 def _repeat(launches: Sequence[Launch]) -> bool:
-    """True if launches of one kernel did the same, by their instructions and times."""
+    """True if launches of one kernel did the same work, by their instructions and times."""
     for name, most in (("instructions", _REPEATS), ("duration", _LAYERS)):
         found = [value_of(launch, name) or 0.0 for launch in launches]
         if max(found) > most * min(found):
@@ -403,7 +403,7 @@ def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
 def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
     """Launches grouped by kernel, code and configuration, in the order of the first in each group.
 
-    Grids that are nearly equal are one configuration, as in a captured program.
+    Nearly equal grids count as one configuration, as in a captured program.
     """
     return [[launches[at] for at in group] for group in _classes(launches)]
 

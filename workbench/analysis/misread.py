@@ -2,7 +2,7 @@
 
 ncu has two counts of bank conflicts. The counter of the L1 (``l1tex__data_bank_conflicts…``) counts
 delayed passes: two lanes in one bank, but also passes that waited for other traffic of the same
-data banks (arbitration). The line counters are made from addresses: the wavefronts that an
+data banks (arbitration). The line counters are derived from addresses: the wavefronts that an
 instruction needs, and the least that the bytes of its lanes would need. If the two differ, both are
 given, with the reason if it can be known:
 
@@ -10,7 +10,7 @@ given, with the reason if it can be known:
 * Loads of 8 or 16 bytes a lane are an exception: their ideal is that of lanes with bytes of their
   own, so the loss of lanes that share words is not an excess. If the counter has a conflict for one
   in twenty of them, it may be right.
-* Asynchronous copies are in the counter's sum alone, neither among its loads nor its stores, and
+* Asynchronous copies are only in the counter's sum, neither among its loads nor its stores, and
   copies past the L1 (``LDGSTS.BYPASS``) are in none of the three.
 
 Also misleading: a theoretical occupancy for which the grid has too few blocks, and copies whose
@@ -38,7 +38,7 @@ from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import OPCODES, opcode_of
 from workbench.units import quantity, several
 
-#: Two counts of one thing agree to this part of the larger (`counters.toml`: conflicts of a kind).
+#: Counts of one thing agree within this part of the larger (`counters.toml`: conflicts by kind).
 _NEAR = 0.15
 #: A conflict due to addresses recurs with the instruction: at least this often.
 _OFTEN = 0.05
@@ -170,7 +170,7 @@ def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
     return out
 
 
-#: Both sides of a step need it, and its neighbours again.
+#: Both sides of a step need the result, and so do the neighbouring steps.
 _passes = Recent(_count_passes)
 
 

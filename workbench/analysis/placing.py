@@ -154,7 +154,7 @@ class Placing:
         self.paths = _paths(old), _paths(new)
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" if changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
-        self.equal: set[tuple[int, int]] = set()  # (side, launch) changed in one machine code
+        self.equal: set[tuple[int, int]] = set()  # (side, launch) changed, with the same code
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
         self.of_rows: dict[tuple[int, int], list[int]] = {}

@@ -10,7 +10,7 @@ instructions are the same work. Another algorithm, a fused kernel or fewer accum
 memory are the author's work. Apparently less data, another kernel, or fewer bits per number are
 mentioned first (`Doubt.certain` is false), and the step is still explained.
 
-Launches of one kernel and configuration are counted both together and once, and a doubt needs both:
+Launches of one kernel and configuration are counted both together and once; a doubt needs both:
 a program may run a kernel three times before and four times after.
 """
 
@@ -579,7 +579,7 @@ def _vanished(
 
 
 def _collapsed(amounts: Amounts) -> bool:
-    """True if one side has almost nothing of the other's amount, in either reading."""
+    """True if, in both readings, one side has almost nothing of the other's amount."""
     return all(max(both) > 0 and min(both) <= VANISHED * max(both) for both in amounts)
 
 

@@ -549,7 +549,7 @@ def _unexplained(time: TimeSplit | None) -> str:
 
 
 def _limits(comparison: Comparison, cause: Cause) -> list[str]:
-    """Sentences on the code's limits on two devices."""
+    """Sentences about the code's limits on two devices."""
     both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, __ in known}) == 1 < len(known):

@@ -118,7 +118,7 @@ class Story(Record, frozen=True):
 
     @property
     def quiet_words(self) -> str:
-        """``No code change: 1 comment hunk, 2 renamed hunks.``, by kind; "" without any."""
+        """``No code change: 1 comment hunk, 2 renamed hunks.``, by kind; "" if there are none."""
         kinds = Counter(hunk.kind for hunk in self.quiet)
         said = [several(number, f"{kind} hunk") for kind, number in kinds.items()]
         return _("No code change: {said}.").format(said=", ".join(said)) if said else ""

@@ -154,7 +154,7 @@ two_source_options = folded(
 
 
 class Detail(NamedTuple):
-    """Detail of a comparison: also the machine code of hunks, or the memory chart alone."""
+    """Detail of a comparison: also the machine code of hunks, or only the memory chart."""
 
     sass: bool
     memory: bool

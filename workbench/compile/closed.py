@@ -92,7 +92,7 @@ def restrict(reading: Iterable[str], writing: str) -> None:
     """Permanently restrict this thread, and all that it starts, to opening these paths.
 
     `reading` are folders and files that may be read and run, `writing` a folder that may also be
-    written. Raises OSError: the system cannot do so.
+    written. Raises OSError: the system cannot restrict them.
     """
     ruleset = _checked(_call(_CREATE, struct.pack("=Q", _ALL), 8, 0))
     try:

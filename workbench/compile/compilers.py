@@ -326,7 +326,7 @@ class Nvrtc:
     """NVRTC of the ``emulator`` extra, in a child process (`workbench.compile.nvrtc`).
 
     The child has its own working folder, and a crash of the native library ends only the child.
-    `version` is that of the wheel; `closed_to` as for `Nvcc`.
+    `version` is that of the wheel; `closed_to` is as for `Nvcc`.
     """
 
     name = "nvrtc"
@@ -454,8 +454,8 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc if installed, else NVRTC; or the named one.
 
-    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as for `Nvcc`. Raises MissingError: not
-    installed (the hint says how to get one), or its files cannot be restricted here.
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` is as for `Nvcc`. Raises MissingError:
+    not installed (the hint says how to get one), or its files cannot be restricted here.
     """
     if closed_to is not None:
         closed.required()

@@ -29,8 +29,8 @@ SIZE_VARIABLE, TIME_VARIABLE = "WORKBENCH_LIMIT_MIB", "WORKBENCH_LIMIT_S"
 #: Sets how much memory work may take (`memory`).
 MEMORY_VARIABLE = "WORKBENCH_MEMORY_MIB"
 _LEAST_MEMORY = 4096 * MIB
-#: Content may be this many times as large as its compressed file. The ratio of recorded profiles is
-#: 13, of reports with many launches of one kernel 50, of zeros 30,000.
+#: Content may be this many times as large as its compressed file. The ratio is 13 for recorded
+#: profiles, 50 for reports with many launches of one kernel, 30,000 for zeros.
 RATIO = 500
 #: The ratio applies above this size: small content may be as repetitive as it likes.
 RATIO_FROM = 16 * MIB
@@ -99,7 +99,7 @@ class TotalLimit:
 #: Expanded small files: recorded profiles, at most 13 times their size, do not count.
 EXPANDED = TotalLimit("small files expanded beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
-#: A version in CUDA C++ with all of CUTLASS in its project looks up some thousands.
+#: A version in CUDA C++ with all of CUTLASS in its project looks up several thousand places.
 LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_000, count=True)
 
 

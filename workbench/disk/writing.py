@@ -96,7 +96,7 @@ def _end_of_lines(handle: int) -> int:
 
 @contextlib.contextmanager
 def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
-    """A file to write in the block, which then replaces another: whole or not at all.
+    """A file to write in the block; it then replaces another, whole or not at all.
 
     For content too large to be held as bytes; `root` and `name` are as for `replace_file`. Raises
     MissingError, DataError: as `replace_file`.

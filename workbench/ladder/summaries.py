@@ -30,7 +30,7 @@ _LIMIT = 64 << 20
 
 
 class Summary(Record, frozen=True):
-    """A list's fields of a profile that depend on the profile alone, not on its source today.
+    """A list's fields of a profile that depend only on the profile, not on its source today.
 
     A time has an empty `engine`, and only the device and date of its measurement.
 

@@ -39,7 +39,7 @@ from workbench.units import factor, several
 Value = int | float | str | bool
 Values = dict[str, Value]
 #: The fate of a trial. ``dropped``: certainly slower than the best, and so not timed to the end.
-#: ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
+#: ``counted``: only by the emulator, which knows no times. ``not run``: never tried, for
 #: `Trial.why`.
 Fate = Literal[
     "timed",

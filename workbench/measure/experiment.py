@@ -135,7 +135,7 @@ class Experiment:
 
     @property
     def device(self) -> str:
-        """The slug of the GPU that runs versions; KernelError, MissingError without one."""
+        """The slug of the GPU that runs versions; KernelError, MissingError: there is none."""
         where = self.gpu.where
         if where.launcher:
             return describe(self.project, where).slug

@@ -99,7 +99,7 @@ class Diff(Step):
 
     @property
     def time(self) -> TimeChange | None:
-        """The recorded times in seconds, old over new with its interval; None without both."""
+        """The recorded times in seconds, old over new with its interval; None if one is missing."""
         return self.comparison.time
 
     @cached_property

@@ -53,7 +53,7 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
-        """The project at or above the folder; UsageError without one."""
+        """The project at or above the folder; UsageError if there is none."""
         return self.found or require_project(self.start)
 
     @cached_property

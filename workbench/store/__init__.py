@@ -6,7 +6,7 @@ Layout below the root (``profiles/`` of a project)::
     <device>/<study>/<version>/<problem>.<engine>.ncu-rep.zst   the raw report beside it
     <device>/<study>/<version>/<problem>.time.json.zst          the timing
 
-The choices of a tuned version (``v3@32-4``) lie beside its tuning, and are no versions of a study::
+The choices of a tuned version (``v3@32-4``) lie beside its tuning and are not a study's versions::
 
     <device>/<study>/tuned/v3/32-4/<problem>.<engine>.json.zst
 
@@ -110,7 +110,7 @@ def component(text: str, what: str) -> str:
         name = quote(text, safe="+,=@ ")
     except UnicodeEncodeError:
         name = ""  # a command line argument that was not UTF-8
-    # quote() leaves "." and "~" alone; a leading dot would hide the file or climb out.
+    # quote() does not change "." and "~"; a leading dot would hide the file or climb out.
     if name.startswith((".", "~", " ")):
         name = f"%{ord(name[0]):02X}{name[1:]}"
     if not name or len(name) > _MAX_NAME:

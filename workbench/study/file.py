@@ -198,7 +198,7 @@ class StudyFile:
 
     @_judged
     def derive(self, parameters: dict[str, int]) -> dict[str, int]:
-        """The parameters that ``derive`` adds to a problem's; empty without it."""
+        """The parameters that ``derive`` adds to a problem's; empty if there is no ``derive``."""
         found = self.call("derive", parameters) if self.has("derive") else {}
         return self._integers(found, "derive")
 

@@ -296,7 +296,7 @@ def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
     return define_text(value)
 
 
-#: Plausible limits: the most values of one parameter, and the most parameters.
+#: Plausible limits: the most values of a parameter, and the most parameters.
 _MOST_VALUES, _MOST_PARAMETERS = 256, 32
 #: Parameters that are keys of a launch, and the form of each of their values.
 _OF_LAUNCH = {

@@ -424,7 +424,7 @@ def resolve_launches(
     """A version's launches with every expression evaluated for one problem.
 
     Raises UsageError: a value that no chip can launch (an empty grid, more than 1024 threads per
-    block …), a tensor map or texture that none can read, or no launch at all, at the key's line.
+    block …), a tensor map or texture that no chip can read, or no launch, at the key's line.
     Requirements are not checked here: see `Study.check_requirements`.
     """
     plain = study.names(version, problem)

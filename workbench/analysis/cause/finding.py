@@ -460,7 +460,7 @@ _GRID = frozenset({"gridDim", "num_programs"})
 _STEPS = 3
 #: A count belongs to a wait only if its logarithm moved by this part of the wait's effect.
 _ALONG = 0.25
-#: Two amounts of work that differ by less than this part are the same.
+#: Two amounts of work that differ by less than this part count as equal.
 _SAME = 0.02
 
 
@@ -519,7 +519,7 @@ def place_of_wait(
 
 
 def waves_of(comparison: Comparison) -> Delta | None:
-    """The grid's number of waves, if it changed by more than two captures differ."""
+    """The grid's number of waves, if it changed by more than two captures may differ."""
     waves = comparison["waves"]
     if not (waves.old and waves.new):
         return None

@@ -60,7 +60,7 @@ _BY_QUEUE = 0.9
 _BY_SHARED = 0.8
 #: Requests that fell (or rose) by this part of the sectors' logarithm caused their change.
 _DRIVES = 0.9
-#: A logarithm below this is not a change (1%): two captures of one kernel differ by this much.
+#: A logarithm below this is not a change (1%): two captures of a kernel differ by this much.
 QUIET = 0.01
 #: The least part of the change that an explanation must explain.
 LEAST = 0.05
@@ -398,8 +398,8 @@ def _stage(side: Behaviour) -> Maybe:
 def shared_part(side: Behaviour) -> Maybe:
     """Part of the L1 data stage's wavefronts (0-1) that belong to shared memory.
 
-    All of it if the number of wavefronts that passed it is unknown: they were counted for shared
-    memory alone.
+    All of them if the number of wavefronts that passed it is unknown: then only those of shared
+    memory were counted.
     """
     passed = times(_stage(side), side.value("sms"))
     part = over(side.value("shared_wavefronts"), passed)

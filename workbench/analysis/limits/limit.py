@@ -330,7 +330,7 @@ def running_of(launch: Launch) -> Running:
     )
     if not mean or not elapsed:
         return UNKNOWN
-    # Passes of one launch differ by some cycles.
+    # Passes of one launch differ by a few cycles.
     most = min(max(busiest, mean) / elapsed, 1.0) if busiest else 1.0
     return Running(mean=min(mean / elapsed, most), busiest=most)
 
@@ -547,7 +547,7 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
 def _short_grid(
     launch: Launch, device: Device, others: tuple[Load, ...], alone: bool = False
 ) -> Limit | None:
-    """The limit by a grid that leaves SMs without work for long.
+    """The limit from a grid that leaves SMs without work for long.
 
     `alone`: the cycles of SMs are unknown, so the launch tells how many SMs have no block.
     """

@@ -92,7 +92,7 @@ def _up(value: int, unit: int) -> int:
 
 
 def occupancy(chip: Chip, need: Resources) -> Occupancy:
-    """Theoretical occupancy of one launch. A block that does not fit at all gives zero."""
+    """Theoretical occupancy of one launch. A block that does not fit gives zero."""
     warps = max(1, -(-need.block_size // chip.warp_size))
     per_warp = _up(max(1, need.registers) * chip.warp_size, chip.register_unit)
     # Registers are allocated per warp, in the warp's sub-partition.

@@ -97,7 +97,7 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
 
 #: Charts, panels and limits all use it.
 _recent = Recent(_machine_work)
-#: The matrix units' counter shows a few hundredths of a percent for barriers alone.
+#: The matrix units' counter shows a few hundredths of a percent just for barriers.
 _TENSOR_NOISE_PERCENT = 1.0
 
 

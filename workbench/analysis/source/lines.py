@@ -157,7 +157,7 @@ Pair = tuple[int, int]
 
 #: The most cells of the exact dynamic program; beyond that, the rarest line splits the range.
 _EXACT_CELLS = 40_000
-#: A line that occurs more often than this on a side is not an anchor at all.
+#: A line that occurs more often than this on a side is not an anchor.
 _RARE = 32
 #: A match without information is dropped if this many lines changed on both sides of it.
 _BIG = 4
@@ -357,7 +357,7 @@ def _without_coincidences(
             runs.append([pair])
 
     def changed(left: int, right: int) -> int:
-        """Lines removed and added between two runs; the ends of the text bound the outer ones."""
+        """Lines removed and added between two runs; the text's ends bound the outer ones."""
         i, j = runs[left][-1] if left >= 0 else (-1, -1)
         x, y = runs[right][0] if right < len(runs) else (len(old), new_length)
         return x - i - 1 + y - j - 1

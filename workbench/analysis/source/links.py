@@ -58,7 +58,7 @@ def cheapest(one: LineLink | None, other: LineLink) -> LineLink:
 
 
 def _way(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """One of two paths, independent of their order; a path with names before one without."""
+    """One of two paths, independent of their order; a path with names comes first."""
     return min(one or other, other or one)
 
 

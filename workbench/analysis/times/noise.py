@@ -43,7 +43,7 @@ Steady = tuple[float, float]
 
 
 def noise_of(counter: Counter, old: Number, new: Number, derived: bool = False) -> float:
-    """The largest change, in the counter's unit, that two captures of one kernel explain.
+    """The largest change, in the counter's unit, that two captures of the same kernel explain.
 
     `derived`: one side was derived, with an error of up to the share `DERIVED_NOISE`.
     """

@@ -56,7 +56,7 @@ _LONG_S = 1.0
 #: A memset of this size holds the device back while the host fills the queue.
 _HOLD_BYTES = 256 * 2**20
 #: Bytes written between restoring and work; and the factor on `graph_below_s` if buffers are
-#: restored, which costs the next launch some µs.
+#: restored, which costs the next launch a few µs.
 _PAUSE_BYTES, _RESTORING = 4096, 10
 
 

@@ -68,7 +68,7 @@ UNPROVED = (
     "Nothing proves {other}: write a reference(problem, inputs) in study.py, or give {version} a "
     "study of its own if it does a different job."
 )
-#: Follows the error in a second run of loaded code, and what to do.
+#: The text after the error of a second run of loaded code, and what to do.
 AGAIN = "This was a second run of the loaded code, on inputs with seed {seed}; the first was right."
 KEPT = (
     "A version is a function of its inputs: set each __device__ variable that it changes in the "

@@ -97,8 +97,8 @@ def run_batch(
 class _Remaining:
     """The jobs of a feed that are still to be done, and the worker's progress.
 
-    `places`: of the worker's jobs in the feed, in its order; `part`: the same jobs. `hung`: version
-    -> the job on which it hung.
+    `places`: places in the feed of the worker's jobs, in its order; `part`: these jobs. `hung`:
+    version -> the job on which it hung.
     """
 
     def __init__(

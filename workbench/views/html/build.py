@@ -387,7 +387,7 @@ class _StudyPages:
                 for place in self.info.places
                 if not (place.startswith(folder) and Path(place).suffix in _CODE_SUFFIXES)
             )
-            # The key did not cover new places: without one, the next run reads the study again.
+            # The key did not cover new places: without a key, the next run reads the study again.
             key = self._key if places == self._places else ""
             self._site.keep_study(self.owner, KeptStudy(key, places))
 

@@ -244,7 +244,7 @@ def clocks_of(profile: Profile) -> str:
 
 
 def verified(check: Verification | None) -> Badge | None:
-    """The check that preceded a profile or time; None without one."""
+    """The check that preceded a profile or time; None if there was none."""
     if check is None:
         return None
     good = check.error <= check.tolerance

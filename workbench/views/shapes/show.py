@@ -82,7 +82,7 @@ class BuildFacts(Document, frozen=True):
 
 
 class TimeFacts(Document, frozen=True):
-    """The recorded time, in seconds; an empty object without one."""
+    """The recorded time, in seconds; an empty object if there is none."""
 
     seconds: float | UnsetType = UNSET
     low: float | UnsetType = UNSET

@@ -119,7 +119,7 @@ def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
     right = max(point.x for line in series for point in line.points)
     names = [""] * len(series)
     taken: list[float] = []
-    # Versions before libraries, which the dash already distinguishes; the newest first.
+    # Versions come before libraries, which the dash already distinguishes; the newest come first.
     order = sorted(range(len(series)), key=lambda n: (series[n].reference, -n))
     for n in order:
         at = place(series[n])

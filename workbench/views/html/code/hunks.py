@@ -158,7 +158,7 @@ class DiffCode:
         gutters: tuple[PairGutter, ...],
     ) -> None:
         self.profiles = (old, new)
-        # If two files have one name, the first counts.
+        # If two files have the same name, the first counts.
         self._numbers = [
             {source.path: n for n, source in reversed(list(enumerate(side.sources)))}
             for side in self.profiles

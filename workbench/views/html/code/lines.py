@@ -199,7 +199,7 @@ def lines(text: str) -> list[str]:
     return out
 
 
-#: A run of text of one class of token ("" for none).
+#: A run of text in one class of tokens ("" for none).
 Piece = tuple[str, str]
 
 
