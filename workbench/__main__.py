@@ -1,4 +1,4 @@
-"""``python -m workbench``: the command line, wherever its script is not on the path."""
+"""``python -m workbench``: the command line where its script is not on the path."""
 
 import sys
 

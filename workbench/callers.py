@@ -56,7 +56,7 @@ def kernel_bodies(lines: Sequence[str], kernel: str) -> list[Sequence[str]]:
 
 
 def folded(profile: Profile) -> Profile:
-    """Move a profile's instructions to the lines that called for them.
+    """Move a profile's instructions to the lines that called their code.
 
     Those in headers keep their line if the profile has no PTX, or its PTX names no caller.
     """
@@ -102,7 +102,7 @@ class _Homes:
             found = callers.read(line)
             if found is not None:
                 (file, number), (caller, called) = found
-                if number:  # ptxas leaves code of line 0 on the line before it
+                if number:  # ptxas leaves code of line 0 on the line before
                     at = (numbers.get(file, -1), number), (numbers.get(caller, -1), called)
                     if _told(at):
                         # Also if a deeper call follows directly: ptxas leaves code on its line.
@@ -115,7 +115,7 @@ class _Homes:
     def of(self, place: Position, statement: str) -> Iterator[set[Position]]:
         """The possible homes of a machine instruction, by the more specific evidence first.
 
-        Its line may be that of an intermediate call between the caller and the statement.
+        Its line may be that of a call between the caller and the statement.
         """
         at, saying = self._at.get(place, set()), self._saying.get(statement, set())
         yield self._behind.get((place, statement), set())

@@ -243,7 +243,7 @@ def _print_usage(error: click.ClickException) -> None:
     error.show(shown)
     usage, wrong, __ = shown.getvalue().partition("Error: ")
     with contextlib.suppress(OSError, ValueError):
-        if not wrong:  # no word was given: the help is the answer
+        if not wrong:  # no arguments: show the help
             write(usage, err=True)
             return
         write("\n".join(map(told, usage.split("\n"))), err=True)

@@ -41,10 +41,10 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
     kernel can show; a move must exceed both. `lines` are the names of the per-instruction metric
     behind the counter, newest first; `line` is the first of them. If `additive`, the line metric's
     sum over all lines is the counter. `touching` names a per-instruction metric: the counter is the
-    executions of all instructions that have any of it. A share or ratio is undefined unless one of
-    the counters `needs` is there; `rest` is the other part of a share. A change of the counters
-    `follows` changes this one too. The emulator has `instead`. `derived` are formulas, from a
-    unit's share of its peak, that are only right to some percent.
+    executions of all instructions that have any of it. A share or ratio is undefined without one of
+    the counters `needs`; `rest` is the other part of a share. A change of the counters `follows`
+    changes this one too. The emulator has `instead`. `derived` are formulas, from a unit's share of
+    its peak, that are only right to a few percent.
     """
 
     id: str
@@ -90,7 +90,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
         """The rule that joins several launches: counts add, rates are weighted by duration.
 
         Values that the compiler and the launch fix (registers, block size, limits) have no sum or
-        mean; there the value of the longest launch is used.
+        mean; for these, the value of the longest launch is used.
         """
         if self.combine:
             return self.combine
@@ -112,7 +112,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 class Reading(NamedTuple):
     """A counter's value in one launch. `ncu` is the name or formula it came from.
 
-    `derived`: not counted, but computed from shares of peaks; right to some percent.
+    `derived`: not counted, but computed from shares of peaks; right to a few percent.
     """
 
     value: Number
@@ -386,7 +386,7 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
 
 
 def _sum_of_touching(launch: Launch, counter: Counter) -> Reading | None:
-    """Count executions of the instructions that have any of the metric; None without either.
+    """Count executions of the instructions that have any of the metric; None if neither is known.
 
     An execution with an active lane has at least one of it, so no instruction counts more often.
     """

@@ -61,7 +61,7 @@ class UnfitError(KernelError):
 
 
 class HangError(KernelError):
-    """The kernel did not end within the time or the memory that it was given."""
+    """The kernel did not end within its limits of time or memory."""
 
 
 class DataError(WorkbenchError):
@@ -89,7 +89,7 @@ _TOLD = 10
 
 
 def together(errors: Sequence[WorkbenchError]) -> WorkbenchError:
-    """Return the only error, or one with the first one's code and the messages of all."""
+    """Return the only error, or one with the code of the first and the messages of all."""
     first = errors[0]
     if len(errors) == 1:
         return first
@@ -112,7 +112,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def did_you_mean(name: str, names: Iterable[str], kind: str = "known") -> str:
     """Return a hint: the nearest name, or else all of them.
 
-    `kind` is what the names are, for the list: ``parameters``, ``versions``.
+    `kind` says what the names are, for the list: ``parameters``, ``versions``.
     """
     candidates = list(dict.fromkeys(names))
     close = nearest(name, candidates)

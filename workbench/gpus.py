@@ -21,7 +21,7 @@ _Row = TypeVar("_Row", bound=Record)
 
 
 class Chip(Record, frozen=True):
-    """Limits and peaks of one device. Sizes in bytes, rates per second.
+    """Limits and peaks of one device. Sizes are in bytes, rates per second.
 
     `memory_bandwidth` is the data sheet's, else computed from the device's memory
     clock and bus (see `bandwidth_source`), else 0. `assumed` names the compute capability whose
@@ -34,9 +34,9 @@ class Chip(Record, frozen=True):
     warps_per_sm: int
     blocks_per_sm: int
     shared_per_sm: int
-    shared_per_block: int  # bytes bytes with opt-in
+    shared_per_block: int  # bytes with opt-in
     shared_reserved: int  # bytes per block, reserved by CUDA
-    shared_unit: int  # allocation granularity in bytes in bytes
+    shared_unit: int  # allocation granularity in bytes
     shared_configs: tuple[int, ...]  # sizes that the shared-memory part of the L1 can have
     fp32_lanes: int
     fp64_lanes: int
@@ -54,7 +54,7 @@ class Chip(Record, frozen=True):
     tensor_half: int = 0
     tensor_tf32: int = 0
     tensor_int8: int = 0
-    store_sectors: int = 0  # bytes bytes that an SM sends to the L2 in a cycle; 0: unknown
+    store_sectors: int = 0  # bytes that an SM sends to the L2 in a cycle; 0: unknown
     # this device
     sms: int = 0
     sm_clock: float = 0.0
@@ -64,7 +64,7 @@ class Chip(Record, frozen=True):
     assumed: str = ""
 
     def fp32_peak(self, clock: float | None = None) -> float:
-        """FLOP/s of float32 multiply-adds: 2 x lanes x SMs x clock (default: the device's)."""
+        """FLOP/s of float32 multiply-adds: 2 × lanes × SMs × clock (default: the device's)."""
         return 2.0 * self.fp32_lanes * self.sms * (clock or self.sm_clock)
 
     def tensor_peak(self, operations: int, clock: float | None = None) -> float:
@@ -95,7 +95,7 @@ def _limits(capability: tuple[int, int]) -> tuple[dict[str, Any], str] | None:
 
 
 def shared_per_block(arch: str) -> int:
-    """Bytes of shared memory that a block may have on an ``sm_90a``; 0: unknown."""
+    """Bytes of shared memory that a block may have on a target like ``sm_90a``; 0: unknown."""
     number = arch.removeprefix("sm_").rstrip("af")
     found = _limits((int(number[:-1]), int(number[-1]))) if number[1:].isdigit() else None
     return int(found[0]["shared_per_block"]) if found else 0
@@ -137,7 +137,7 @@ def chip_for(device: Device) -> Chip | None:
     return msgspec.convert(fields, Chip)
 
 
-#: Common to all chips: bytes of a sector, of a line and of all banks; lanes of a warp.
+#: Common to all chips: the bytes of a sector, of a line and of all banks; the lanes of a warp.
 SECTOR_BYTES: int = _table()["common"]["sector_bytes"]
 LINE_BYTES: int = _table()["common"]["line_bytes"]
 WAVEFRONT_BYTES: int = _table()["common"]["banks"] * _table()["common"]["bank_bytes"]

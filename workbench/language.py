@@ -1,4 +1,4 @@
-"""The words people read, in their language: English as it is written here, or Chinese.
+"""The words that people read, in their language: English as it is written here, or Chinese.
 
 All text for people is passed to `_` (or `ngettext`) where it is shown, as a whole sentence with
 named fields, so that a translation may reorder them. A text made before the language is known, such
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 LANGUAGES = {"en": "", "zh": "zh_CN"}
 #: A user's setting; `--lang` overrides it, and it overrides the system's settings.
 VARIABLE = "WORKBENCH_LANG"
-#: Precedes the texts of `told` in the catalogue; gettext calls it a context.
+#: Precedes the texts of `told` in the catalogue; gettext calls this a context.
 TOLD = "told\x04"
-#: Most levels of sentences within a sentence, and of places before it; a deeper text is foreign.
+#: The most levels of sentences in a sentence, and of places before it; deeper texts are foreign.
 _DEPTH = 6
-#: Most catalogue searches for one text: a foreign text can have any number of readings as templates
-#: within templates.
+#: The most catalogue searches for one text: a foreign text can have any number of readings as
+#: templates within templates.
 _LOOKS = 150
-#: Most lines and sentences to translate; a longer text is from a compiler or another program.
+#: The most lines and sentences to translate; longer texts are from compilers or other programs.
 _MOST = 16
 #: Fields that hold one of a few words; each word makes a template of its own.
 _WORDS = {
@@ -52,7 +52,7 @@ _within: ContextVar[str | None] = ContextVar("language", default=None)
 
 
 def asked(environment: Mapping[str, str]) -> str:
-    """The language that the environment asks for: ``WORKBENCH_LANG``, else the system's."""
+    """The language that the environment requests: ``WORKBENCH_LANG``, else the system's."""
     names = (VARIABLE, "LC_ALL", "LC_MESSAGES", "LANG")
     wanted = next(filter(None, map(environment.get, names)), "")
     return "zh" if wanted.lower().startswith("zh") else "en"
@@ -187,7 +187,7 @@ def _placed(text: str) -> tuple[str, str]:
 
 
 def _sentences(text: str, lang: str, depth: int, left: list[int]) -> str | None:
-    """A text of one or several sentences of ours; None: it does not begin with one."""
+    """A text of one or several sentences of ours; None: it does not begin with such a sentence."""
     if (said := _sentence(text, lang, depth, left)) is not None:
         return said
     out, begin, end = "", 0, text.find(". ") + 1
@@ -232,7 +232,7 @@ def _filled_in(
 
 @cache
 def _templates(lang: str) -> list[tuple[int, str, str, str]]:
-    """Each template's count of letters, longest piece, text and translation; most letters first."""
+    """Each template's count of letters, longest piece, text and translation; longest first."""
     # No public method lists a catalogue's entries; Django reads this attribute as well.
     held: dict[str, str] = vars(_catalogue(lang))["_catalog"]
     found = []

@@ -18,7 +18,7 @@ Dim3 = tuple[int, int, int]
 #: A launch's grid, block, and bytes of dynamic shared memory.
 Config = tuple[Dim3, Dim3, int]
 
-#: Bumped whenever a stored record changes shape; `workbench.store` migrates older ones.
+#: Raised whenever a stored record changes shape; `workbench.store` migrates older ones.
 SCHEMA_VERSION = 1
 
 
@@ -30,7 +30,7 @@ class Problem(Record, frozen=True):
     """A named size of a study.
 
     `parameters` hold the integers that launch expressions may use; `uses` says which jobs
-    take it: ``verify`` (small, awkward), ``profile`` (the default one), ``sweep``.
+    take it: ``verify`` (small, awkward), ``profile`` (the default use), ``sweep``.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Problem(Record, frozen=True):
 class SourceFile(Record, frozen=True):
     """A source file as it was when the profile was captured.
 
-    `path` is what line tables refer to: relative to the project for our own files, as recorded
-    for reports captured elsewhere. `text` is None if the report names a file without it.
+    `path` is the path in line tables: relative to the project for our own files, as recorded in
+    reports captured elsewhere. `text` is None if the report names a file without it.
     """
 
     path: str
@@ -64,7 +64,7 @@ class KernelResources(Record, frozen=True):
     implied_args: int = 0  # null pointers after the arguments
 
 
-#: The compiler of machine code that a program brought along: it and its flags are unknown.
+#: The compiler of machine code that came with a program: compiler and flags are unknown.
 IMAGE = "none: the image of a program"
 
 
@@ -136,8 +136,8 @@ class InstructionTable(Record, frozen=True):
 class ByTiming(Record, frozen=True):
     """Emulated instructions whose counts depend on the order of warps, which varies on a chip.
 
-    `rows` of the launch's instruction table, and the values of the metrics that would change
-    `without` them (None: there would be no value).
+    `rows` are those of the launch's instruction table, `without` the values of the metrics that
+    would change without them (None: there would be no value).
     """
 
     rows: tuple[int, ...]
@@ -158,7 +158,7 @@ class Timeline(Record, frozen=True):
 
 
 class RuleFocus(Record, frozen=True):
-    """A metric that a rule asks to look at."""
+    """A metric to look at according to a rule."""
 
     metric: str
     value: float
@@ -201,7 +201,7 @@ class Launch(Record, frozen=True, weakref=True):
     rules: tuple[Rule, ...] = ()
     nvtx: tuple[str, ...] = ()  # "workbench@v3"
     profiled: bool = True  # False: listed in the report, never measured
-    samples: int = 1  # launches of a report that this one is the mean of; see `spreads`
+    samples: int = 1  # the number of launches of a report in this mean; see `spreads`
 
     def __repr__(self) -> str:
         # A full repr would print a megabyte at a prompt or in a failed assertion.

@@ -1,4 +1,4 @@
-"""Find a project's root, settings, sub-folders and caches.
+"""Find a project's root, settings, subfolders and caches.
 
 Settings decide which programs run with the caller's rights. So they are searched for as git
 searches for a repository: upwards, stopping where another user's folders may begin (`upwards`).
@@ -40,7 +40,7 @@ class Project(Record, frozen=True):
     `settings` is the ``[tool.workbench]`` table of ``pyproject.toml`` (or the
     whole of ``workbench.toml``). `default_study` is the study of a version named without one: the
     one set there, or else the only one; empty if there are several. `default_device` is the one
-    shown if there are several, as set there; empty for the one with the newest profile. `closed`: a
+    shown if there are several, as set there; empty: the one with the newest profile. `closed`: a
     program is the caller (``mcp``), and a version can include only files that its user allows:
     those in ``kernels/`` and in the version's ``-I`` folders, and headers.
     """
@@ -67,7 +67,7 @@ class Project(Record, frozen=True):
         return self.root / "reports"
 
     def facts(self, study: str) -> Path:
-        """Return the file with a study's output of its run, for readers, watchers and hashes."""
+        """Return the file with the output of a study's run, for readers, watchers and hashes."""
         # The store skips folders that begin with a dot.
         return self.profiles / ".studies" / f"{study}.json"
 

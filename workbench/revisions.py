@@ -22,7 +22,7 @@ from workbench.errors import MissingError, UsageError
 from workbench.model import Record
 from workbench.processes.starting import environment, program
 
-#: Most bytes of an uncommitted change that are kept; of a longer one only the hash is.
+#: The most bytes of an uncommitted change that are kept; of a longer change, only the hash is.
 LONGEST_PATCH = 400_000
 _TIMEOUT_S = 60
 #: Characters of a content's name: enough to tell the files of a repository apart.
@@ -84,7 +84,7 @@ _REMOTE = re.compile(
     r"(?P<host>(?:[\w-]+\.)*(?P<kind>github|gitlab|gitee)[\w.-]*\.[\w-]+)"
     r"(?(web)/|(?(ssh)(?::\d+)?/|:))(?P<path>[\w.-]+(?:/[\w.-]+?)+)(?:\.git)?/?"
 )
-#: Of `git log --raw -z --format=%H`: a commit before its first file, a content's name, a path.
+#: In `git log --raw -z --format=%H`: a commit before its first file, a content's name, a path.
 _COMMITTED = re.compile(r"(?:(\w{40,})\0\n)?:\d+ \d+ \w+ (\w+) \w\0([^\0]+)\0")
 _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_ASKPASS")
 
@@ -102,12 +102,12 @@ class State(Record, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether the tracked files equal the commit's."""
+        """True if the tracked files equal the commit's."""
         return not self.patch_sha256
 
 
 def git(folder: Path, *words: str) -> bytes | None:
-    """The output of git in `folder`; None if it fails or is not installed."""
+    """The output of git in `folder`; None if git fails or is not installed."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         answer = _git(folder, words, _TIMEOUT_S)
         return answer.stdout if answer.returncode == 0 else None
@@ -200,7 +200,7 @@ def state_of(folder: Path) -> State:
 
 
 def web_pages(folder: Path) -> str:
-    """The web address above a repository's commits and files; "" where `origin` has none."""
+    """The web address above a repository's commits and files; "" if `origin` has none."""
     remote = os.fsdecode(git(folder, "remote", "get-url", "origin") or b"").strip()
     found = _REMOTE.fullmatch(remote)
     below = "-/" if found and found["kind"] == "gitlab" else ""
@@ -210,7 +210,7 @@ def web_pages(folder: Path) -> str:
 def published(folder: Path) -> dict[str, dict[str, str]]:
     """Commits that a remote has: short names of files' contents, and paths, below `folder`.
 
-    A file is at the last commit that changed it. `contents` names a text alike.
+    A file is at the last commit that changed it. `contents` gives a text the same name.
     """
     local = (git(folder, "rev-list", "HEAD", "--not", "--remotes") or b"").decode().split()
     words = ("--raw", "--no-renames", "--no-abbrev", "-z", "--format=%H", "--", ".")
@@ -225,7 +225,7 @@ def published(folder: Path) -> dict[str, dict[str, str]]:
 
 @lru_cache(maxsize=1 << 8)
 def contents(text: str | None) -> str:
-    """Git's name of a file's content, short; "" of none."""
+    """Git's name of a file's content, shortened; "" if there is no content."""
     data = (text or "").encode()
     named = sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     return named[:_SHORT] if data else ""

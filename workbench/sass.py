@@ -1,7 +1,7 @@
 """SASS: a table of its opcodes, and a parser of its text.
 
 Each opcode's purpose, its pipe and the waits that it can cause are data (``data/sass.toml``, with
-its sources), one row per opcode. An opcode that is not listed is taken for an integer operation.
+its sources), one row per opcode. An opcode that is not listed counts as an integer operation.
 ``nvdisasm`` and ncu write the text: ``@!P0 LDG.E.128 R4, desc[UR6][R2.64+0x10]``. It names only the
 first register of a group, so the width of an operand follows from the opcode's modifiers. Control
 codes are not part of the text.
@@ -83,7 +83,7 @@ def pipe(opcode: str) -> str:
 
 
 def queue_of(state: str, opcode: str) -> str:
-    """Name of the queue or pipe that a throttled instruction waits for; "": not a throttle."""
+    """The queue or pipe for which a throttled instruction waits; "": not a throttle."""
     if state == "math_pipe_throttle":
         return pipe(opcode)
     return _TABLE.queues.get(state, "")
@@ -106,7 +106,7 @@ _BASES = {"R": GENERAL, "UR": UNIFORM, "P": PREDICATE, "UP": UNIFORM_PREDICATE}
 _NAME = re.compile(r"\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Za-z0-9_]+)*)")
 _LINE = re.compile(r"\s*(?:@!?(U?P)(\d|T)\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)\s*(.*?)\s*;?\s*$")
 _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)(\.64)?(?![\w])")
-#: A plain register operand, which an instruction may write to.
+#: A plain register operand, to which an instruction may write.
 _PLAIN = re.compile(r"(UR|UP|R|P)(\d+|Z|T)(?:\.(?:64|reuse|UPR|H\d_H\d))*$")
 _TARGET = re.compile(r"\b0x([0-9a-f]+)\s*\)?$")
 #: Opcodes whose text names an address.
@@ -162,7 +162,7 @@ class _Mention(NamedTuple):
 
 
 class _Operand(NamedTuple):
-    """`plain` is ``R`` or ``P`` for a bare register, which may be written to."""
+    """`plain` is ``R`` or ``P`` for a bare register, which may be written."""
 
     plain: str
     mentions: tuple[_Mention, ...]
@@ -227,7 +227,7 @@ def parse(text: str) -> SassOp:
 
 
 def _results(opcode: str, operands: list[_Operand]) -> int:
-    """Count the leading operands that are written to."""
+    """Count the leading operands that are written."""
     kinds = [operand.plain for operand in operands]
     if not kinds or not kinds[0]:
         return 0

@@ -19,10 +19,10 @@ class LaunchSpec(Record, frozen=True):
     """One ``[[launch]]`` of the front matter, expressions still unevaluated.
 
     `args` name buffers (inputs, ``output``, scratch), tensor maps, textures, or are integer or
-    float expressions over the problem's parameters; several in one are the members of a struct,
-    passed by value. `dynamic_shared` is in bytes; all blocks of a `cooperative` launch are on the
-    chip at once. If `when` is 0, there is no launch. For a Triton kernel: `num_stages` (else 0),
-    and the `args` that may be assumed to be `divisible_by_16`.
+    float expressions over the problem's parameters; several in one entry are the members of a
+    struct, passed by value. `dynamic_shared` is in bytes; all blocks of a `cooperative` launch are
+    on the chip at once. If `when` is 0, there is no launch. For a Triton kernel: `num_stages` (else
+    0), and the `args` that may be assumed to be `divisible_by_16`.
     """
 
     kernel: str
@@ -123,7 +123,7 @@ class Version(Description, frozen=True, kw_only=True):
     id: str  # "v3", "cublas"
     name: str  # file stem, "v3_padded"
     path: str  # relative to the project root, forward slashes
-    kind: Literal["cuda", "triton", "python"]  # a python version brings its own launches
+    kind: Literal["cuda", "triton", "python"]  # a Python version brings its own launches
     text: str  # text of the whole file
 
     def __repr__(self) -> str:

@@ -19,9 +19,9 @@ Number = int | float
 _SI = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _MINUS = "−"
-#: Smaller percentages are shown as this one: one sample in half a million is no measurement.
+#: Smaller percentages are shown as this one: one sample in half a million is not a measurement.
 _LEAST = 0.01
-#: Most decimal places; no counter has a meaningful smaller value.
+#: The most decimal places; no counter has a meaningful smaller value.
 _PLACES = 8
 
 #: Base units that take SI prefixes, and how they are printed.
@@ -154,7 +154,7 @@ def span(low: str, high: str, dash: str = "") -> str:
 
 
 def interval(low: float, value: float, high: float) -> str:
-    """Bounds of a speed-up: ``3.01 – 3.03``, or ``±0.0213%`` where their digits are the same.
+    """Bounds of a speed-up: ``3.01 – 3.03``, or ``±0.0213%`` if their digits are the same.
 
     Below one, the bounds of the slow-down: how many times as long it takes.
     """
@@ -172,7 +172,7 @@ def points(value: float) -> str:
 def relative(old: Number, new: Number) -> str:
     """Format the change from old to new in percent, or as a factor if it is large.
 
-    ``−99.3%``, ``+12%``, ``×9.61``; an em dash where `old` is zero. ``−100.0%`` means zero now.
+    ``−99.3%``, ``+12%``, ``×9.61``; an em dash if `old` is zero. ``−100.0%``: it is zero now.
     """
     if old == 0:
         return "—" if new != 0 else "±0%"

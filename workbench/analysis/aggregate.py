@@ -1,4 +1,4 @@
-"""Several launches of one profile: how they make one number, and how they pair up.
+"""Several launches of one profile: how to combine them into one number, and how to pair them.
 
 A version may launch several kernels (im2col, then GEMM). Over its launches, counts
 and times add; rates are means weighted by duration (without durations, by
@@ -30,13 +30,13 @@ How = Literal["signature", "name", "renamed", "order", "added", "removed"]
 
 #: The emulator's metric of a kernel's machine code: its SHA-256.
 COMPILED = "ptxas__code"
-#: Part of the name of every metric that is made from warp samples.
+#: Part of the name of every metric that is derived from warp samples.
 _SAMPLED = "pcsamp"
 #: Kernels whose names and work are less alike than this (0-1) were not renamed.
 _ALIKE = 0.6
 #: A name of at least this many letters inside another is not an accident.
 _WORD = 4
-#: Grids whose numbers of blocks differ by at most this fraction are one class.
+#: Grids whose numbers of blocks differ by at most this fraction are in one class.
 _NEAR = 0.02
 
 
@@ -132,7 +132,7 @@ def weights_of(launches: Sequence[Launch]) -> tuple[list[float], str]:
 
 
 def combine(profile: Profile, speaker: int | None = None) -> Mapping[str, Combined | Missing]:
-    """Every catalog counter over all profiled launches, by id. Shared, and so read only.
+    """Every catalog counter over all profiled launches, by id. Shared, and so read-only.
 
     `speaker` is the position of the launch whose values are used if there is neither sum nor mean;
     None: the launch with the largest weight.
@@ -182,7 +182,7 @@ class _Weighted:
         self._launches, self._weights, self._word = launches, weights, word
 
     def combine(self, counter: Counter) -> Combined | Missing:
-        """The counter's sum or mean over them."""
+        """The counter's sum or mean over the launches."""
         readings = [read(launch, counter) for launch in self._launches]
         known: list[tuple[Reading, float]] = []
         number = 0
@@ -223,7 +223,7 @@ def _value(reading: Reading | Missing) -> float | None:
 def multiplied(launch: Launch, times: int) -> Launch:
     """Several launches like this one as a single one: values that add over launches are summed.
 
-    Warp samples stay as they are: they only divide the time, and no more of them were taken.
+    Warp samples stay as they are: they only divide the time, and no further samples were taken.
     """
     if times == 1:
         return structs.replace(launch, samples=1)
@@ -250,16 +250,16 @@ def multiplied(launch: Launch, times: int) -> Launch:
 def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchPair, ...]:
     """Match launches: by signature, by name, by likeness, then the longest of the rest.
 
-    1. The n-th launch of one signature (template arguments included) and configuration
-       with the n-th of the same; then whatever its configuration.
-    2. One name whose template arguments differ in types of numbers and sizes alone; then with
-       any others, where each side has one such launch left.
-    3. A kernel under another name: of as many kernels those whose names are more alike than with
-       any other's, then those whose name and work (instruction mix, threads, duration) are much
-       alike, the most alike first. Then one name in one configuration.
-    4. Where as many are left on both sides, between the same two kernels or in all: in order, if
-       they have one shape, or no time, or each was merged of as many; else what takes longest on
-       either side, if both are among them. The rest was added or removed.
+    1. The n-th launch of a signature (template arguments included) and configuration with the n-th
+       of the same; then with any configuration.
+    2. Equal names whose template arguments differ only in number types and sizes; then in any way,
+       where each side has one such launch left.
+    3. A kernel under another name: if both sides have equally many, those whose names are most
+       alike; then those whose name and work (instruction mix, threads, duration) are alike, the
+       most alike first. Then equal names in one configuration.
+    4. Where equally many are left on both sides, between the same two kernels or overall: in order,
+       if all have the same shape, no time, or equally many samples; else the longest of either
+       side, if both are among them. The rest was added or removed.
     """
     matching = _Matching(old, new)
     matching.same("signature", lambda x: (x.workload, x.kernel, x.signature, *x.config))
@@ -286,7 +286,7 @@ def pair_launches(old: Sequence[Launch], new: Sequence[Launch]) -> tuple[LaunchP
 def gaps_of(
     pairs: Sequence[LaunchPair], left: Sequence[int], right: Sequence[int]
 ) -> list[tuple[list[int], list[int]]]:
-    """Launches of both sides without a partner, by the two pairs that they stand between."""
+    """Launches of both sides without a partner, by the two pairs that they lie between."""
     out: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     whole = [(p.old, p.new) for p in pairs if p.old is not None and p.new is not None]
     for side, own in enumerate((left, right)):
@@ -336,8 +336,8 @@ class _Matching:
     def in_turn(self, gaps: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
         """Match the launches of one gap if both sides have equally many.
 
-        In order if they have one shape, or no time, or equally many samples each; otherwise only
-        those that take longest.
+        In order if all have the same shape, no time, or equally many samples; otherwise only those
+        that take longest.
         """
         (before, timed), (after, too) = weights_of(self.old), weights_of(self.new)
         for left, right in gaps:
@@ -352,7 +352,7 @@ class _Matching:
                     self.take(a, b, "order")
 
     def alike(self) -> None:
-        """Match namesakes and what is alike, down to `_ALIKE`; of two kernels by shape first."""
+        """Match namesakes and similar kernels, down to `_ALIKE`; two kernels first by shape."""
         twins, best = self.namesakes(), dict[tuple[str, str], tuple[float, int, int]]()
         found = []
         for a, b in product(self.left, self.right):
@@ -368,7 +368,7 @@ class _Matching:
                 self.take(-a, -b, "renamed" if like >= _ALIKE else "order")
 
     def namesakes(self) -> set[tuple[str, str]]:
-        """Kernels, as many on both sides, whose names are more alike than with any other's."""
+        """Kernels, equally many on both sides, whose names are more alike than any others."""
         mine = Bag(self.old[at].kernel for at in self.left)
         others = Bag(self.new[at].kernel for at in self.right)
         like = {names: _names_alike(*names) for names in product(mine, others)}
@@ -388,12 +388,12 @@ _NUMBERS = (
 
 
 def near(grid: Dim3, other: Dim3) -> bool:
-    """True if launches in two grids are of one class."""
+    """True if launches in two grids are in the same class."""
     return abs(math.prod(grid) - math.prod(other)) <= _NEAR * math.prod(other)
 
 
 def typeless(signature: str) -> str:
-    """A signature without types of numbers and sizes: ``f<float, 4>`` as ``f<double, 2>``."""
+    """A signature without number types and sizes: ``f<float, 4>`` equals ``f<double, 2>``."""
     return re.sub(_NUMBERS, "#", signature)
 
 
@@ -440,7 +440,7 @@ def _threads(launch: Launch) -> float:
 
 
 def _of_larger(a: float | None, b: float | None) -> float | None:
-    """The smaller of two as a part of the larger."""
+    """The smaller of two values as a part of the larger."""
     return min(a, b) / max(a, b) if a and b else None
 
 
@@ -453,22 +453,22 @@ def _mix(launch: Launch) -> Bag[str]:
 
 _Of = TypeVar("_Of", bound=Record)
 _Found = TypeVar("_Found")
-#: Large results are kept for as many launches as a ladder has: its page asks for all of its steps,
-#: and their pages ask for each again.
+#: Large results are kept for as many launches as a ladder has: its page needs all of its steps, and
+#: each step's page needs its own again.
 LADDER = 32
 
 
 class Recent(Generic[_Of, _Found]):
     """A function of a launch, or profile, that remembers its results.
 
-    A page of a step asks for both sides, its neighbours for one of them again, a version's page
-    for the launch alone. Records are compared by identity: comparing two by value costs as much as
+    A step's page asks for both sides, its neighbours' pages for one of them again, a version's page
+    for one launch only. Records are compared by identity: comparing two by value costs as much as
     is saved.
 
     Args:
         find: The function. Neither a record nor its result is ever changed, so results stay valid.
-        most: The most records that it holds, if results are large. None: each result is kept for as
-            long as other code holds its record, so that memory does not grow.
+        most: The maximum number of records that it holds, if results are large. None: each result
+            is kept for as long as other code holds its record, so that memory does not grow.
     """
 
     def __init__(self, find: Callable[[_Of], _Found], most: int | None = None) -> None:

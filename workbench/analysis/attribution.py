@@ -69,7 +69,7 @@ KINDS = {
 
 
 class LineShare(Record, frozen=True):
-    """One line of a part. Lines are 1-based, None if that side has none, 0: no line known.
+    """One line of a part. Lines are 1-based; None: that side has none; 0: no line known.
 
     `delta` is what the line contributes to this part; `via` are the names from the symbol to the
     line, including one on it, if it does not use the symbol itself.
@@ -83,7 +83,7 @@ class LineShare(Record, frozen=True):
     via: tuple[str, ...]
 
 
-#: Note -> the reason for an amount that is not linked to a change.
+#: Note -> the reason why an amount is not linked to a change.
 _ELSEWHERE = {
     "no-line": N_("instructions without a source line"),
     "no-samples": N_("launches too short for a warp sample"),
@@ -285,7 +285,7 @@ def _is_readable(launch: Launch) -> bool:
 
 
 def _is_zero(profile: Profile, name: str) -> bool:
-    """A kernel without such instructions has no column, but a total of zero."""
+    """True if the kernel has no such instructions: no column, but a total of zero."""
     metrics = (launch.metrics.get(n) for launch in profile.launches for n in spellings(name))
     return any(metric is not None and metric.value == 0 for metric in metrics)
 

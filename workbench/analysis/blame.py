@@ -37,7 +37,7 @@ from workbench.sass import COPIES, HOLDING, SassOp, register_name
 # Samples are divided into whole `UNITS`, so that every sum is a sum of integers and exact, and the
 # parts of a wait add up to it without a remainder.
 
-#: The relation of an instruction that waited to the one to blame.
+#: How the instruction that waited is related to the one to blame.
 Kind = Literal["register", "queue", "barrier", "stores", "order", "itself"]
 
 #: Parts into which a sample is divided: their sums are integers, and exact.
@@ -55,9 +55,9 @@ class Culprit(Record, frozen=True):
 class Debt(Record, frozen=True):
     """Rows that waited in one state, and the rows that made them wait.
 
-    `waited` is row -> samples; the causes' samples add up to them. `passed` charges the same amount
-    to the rows that the warps waited for between two barriers: it applies if the barrier itself did
-    not change.
+    `waited` is row -> samples; the causes' samples add up to these. `passed` charges the same
+    amount to the rows that the warps waited for between two barriers: it applies if the barrier
+    itself did not change.
     """
 
     state: str
@@ -102,7 +102,7 @@ class Account(Record, frozen=True):
 
 
 def apportion(amount: int, weights: Sequence[int]) -> list[int]:
-    """Integer shares in proportion to weights that sum to the amount, by largest remainder.
+    """Integer shares, proportional to weights, that sum to the amount, by largest remainder.
 
     Equal remainders go to the earlier weight; weights that are all 0 count as equal.
     """
@@ -119,20 +119,20 @@ def apportion(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
-#: The most instructions between a result of fixed latency and a wait for it.
+#: The maximum number of instructions between a result of fixed latency and a wait for it.
 _FIXED_LATENCY = 16
-#: The most steps through instructions of fixed latency, if no writer matches the scoreboard.
+#: The most steps through fixed-latency instructions, if no writer matches the scoreboard.
 _STEPS = 3
-#: The most stores searched for before an exit, and copies before a wait for them.
+#: The most stores to search for before an exit, and copies before a wait for them.
 _STORES, _COPIES = 16, 16
-#: Instructions after a wait for copies at which it can still hold the warp up.
+#: Number of instructions after a wait for copies at which it can still hold the warp up.
 _BEHIND = 2
 _SCOREBOARDS = ("long_scoreboard", "short_scoreboard")
 #: Opcodes whose results arrive through a scoreboard.
 _ANSWERED = HOLDING["long_scoreboard"] | HOLDING["short_scoreboard"]
 #: Opcodes that may still have to read a register that is overwritten.
 _READERS = _ANSWERED | HOLDING["drain_stall"] | COPIES | {"STS", "STSM"}
-#: States that an operation requests, wherever after it the sample lies.
+#: States that an operation causes, wherever after it the sample lies.
 _ASKED = ("membar", "sleeping", "gmma_stall")
 #: Counters of an instruction's cost for the queue that it uses.
 _COSTS = ("memory_l1_wavefronts_shared", "memory_l1_tag_requests_global", "inst_executed")
@@ -215,7 +215,7 @@ class _Ledger:
         rows[row] = rows.get(row, 0) + count
 
     def _settle(self, state: str, row: int, count: int) -> None:
-        # It does not depend on measurements, so it holds on every problem.
+        # It does not depend on measurements, so it is valid for every problem.
         found = _causes_of.setdefault(self.slices, {})
         known = found.get((state, row))
         if known is None:
@@ -248,7 +248,7 @@ class _Ledger:
     def _share(
         self, count: int, found: Iterable[Producer], *, by_cost: bool = False
     ) -> tuple[Culprit, ...]:
-        """Shares by issues (or their cost) divided by the distance; one cause per row."""
+        """Shares by issues (or their cost) divided by distance; one cause per row."""
         nearest: dict[int, Producer] = {}
         for source in found:
             known = nearest.get(source.row)
@@ -308,7 +308,7 @@ class _Ledger:
         return []
 
     def _copies(self, row: int) -> list[Producer]:
-        """Asynchronous copies, if a wait for them is here or just before."""
+        """Asynchronous copies, if a wait for them is at this row or just before it."""
         for at in range(row, max(-1, row - 1 - _BEHIND), -1):
             operation = self.operations[at]
             if operation.opcode in ("DEPBAR", "SYNCS", "LDGDEPBAR"):
@@ -414,7 +414,7 @@ class _Ledger:
             )
 
     def _spent(self) -> list[dict[int, float]]:
-        """Row -> rows to blame -> samples, of all states but barriers.
+        """Row -> rows to blame -> samples, for all states except barriers.
 
         Queues are rows of their own after the others, since many rows wait for many.
         """

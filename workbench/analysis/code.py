@@ -1,7 +1,7 @@
 """A kernel's machine code: blocks, edges and loops, and the paths back from an instruction.
 
-`code_of` reads a launch's. Branches name absolute addresses, the table counts from the kernel's
-first instruction: the difference is the one that puts every target on an instruction. If none does,
+`code_of` reads a launch's code. Branches name absolute addresses, the table counts from the
+kernel's first instruction: the right difference puts every target on an instruction. If none does,
 the instructions are one straight line. An indirect branch reaches every block that no other
 instruction leads to; a call reaches its function and the instruction after the call.
 """
@@ -23,13 +23,13 @@ from workbench.sass import SassOp, parse
 
 #: Operations after which the next instruction is not the next to run, ...
 _ENDS = ("end", "indirect")
-#: ... that go to the address that they name, ...
+#: ... those of them that go to the address that they name, ...
 _LEADING = ("jump", "call")
-#: ... and after which another block begins.
+#: ... and those after which another block begins.
 _PARTING = ("jump", "meet", *_ENDS)
-#: Bytes that a kernel's first instruction is aligned to.
+#: The alignment in bytes of a kernel's first instruction.
 _ALIGNMENT = 128
-#: Branches to search for the base.
+#: The number of branches to search for the base.
 _ASKED = 100
 
 
@@ -63,7 +63,7 @@ def base_address(
 
     Operations and addresses (in bytes from the first instruction) are by row; `executed` is row ->
     how often it was issued: blocks begin where that changes. None if no branch names a target, or
-    no base puts any of them on an instruction.
+    if no base puts any target on an instruction.
     """
     known = {address: row for row, address in enumerate(addresses)}
     targets = [
@@ -148,7 +148,7 @@ def flow_between(operations: Sequence[SassOp], targets: Mapping[int, int]) -> Fl
 
 
 def _rejoined(operations: Sequence[SassOp], targets: Mapping[int, int]) -> dict[int, int]:
-    """Row of a BSYNC -> the row at which the warp goes on, which its BSSY names."""
+    """Row of a BSYNC -> the row at which the warp continues, which its BSSY names."""
     out: dict[int, int] = {}
     awaited: dict[str, int] = {}
     for row, operation in enumerate(operations):
@@ -263,7 +263,7 @@ def _body(flow: Flow, header: int, back: int) -> set[int]:
 # al., "GPA: A GPU performance advisor", CGO 2021, done along every path). Distances are in
 # instructions along the shortest of the paths.
 
-#: Farther than any path goes.
+#: Longer than any path.
 FAR = 1 << 30
 
 
@@ -294,7 +294,7 @@ class Slices:
         self.operations = operations
         self.flow = flow
         self._ran: Container[int] | None = issued or None
-        # (block, register) -> rows that touch it, in order, and how each does
+        # (block, register) -> rows that touch it, in order, and how each row does
         self._touched: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         self._kinds: dict[tuple[frozenset[str], int], list[int]] = {}
         self._found: dict[tuple[int, int, int, bool], list[Producer]] = {}
@@ -312,7 +312,7 @@ class Slices:
                     kinds.append(way | lasting)
 
     def among(self, issued: Container[int]) -> Slices:
-        """The same kernel, limited to the rows that ran (all, if unknown)."""
+        """The same kernel, limited to the rows that ran (if unknown, all)."""
         other = copy(self)
         other._ran, other._kinds, other._found = issued or None, {}, {}
         other._nearest = {}
@@ -378,7 +378,7 @@ class Slices:
     def nearest(self, row: int, opcodes: frozenset[str], most: int = 1) -> list[Producer]:
         """The nearest instructions of these opcodes on the paths back, without `row` itself.
 
-        `most`: the number of them that is enough.
+        `most`: the number of instructions that is enough.
         """
         key = row, opcodes, most
         found = self._nearest.get(key)
@@ -451,7 +451,7 @@ _ADDRESS = re.compile(r"(?:`\([^)]*\)\s*)?0x[0-9a-f]+\s*\)?\s*$")
 
 @dataclass(frozen=True, eq=False)
 class KernelCode:
-    """Instructions by row: `texts` with labels for addresses, `leads` row -> row it names.
+    """Instructions by row: `texts` with labels for addresses, `leads` row -> the row that it names.
 
     `labels` are row -> the label of a row that others lead to.
     """
@@ -512,7 +512,7 @@ def _of_launch(launch: Launch) -> KernelCode:
     labels = _labels(leads)
     texts = [text.strip().rstrip("; ").replace("\n", " ") for text in table.text]
     for row, target in leads.items():
-        # The label is ours and replaces the address as it is, whatever the text holds.
+        # The label is our own and replaces the address as it is, whatever the text holds.
         found = _ADDRESS.search(texts[row])
         if found is not None:
             texts[row] = texts[row][: found.start()] + labels[target]

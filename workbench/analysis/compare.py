@@ -2,10 +2,10 @@
 
 Rules, all stated in the result:
 
-* Launches of one kernel and configuration in a report are samples, compared launch with
-  launch: see `analysis.launches`. Those of a version are added up: see `analysis.aggregate`.
+* Launches of the same kernel and configuration in a report are samples, compared one by one: see
+  `analysis.launches`. Those of a version are added up: see `analysis.aggregate`.
 * Counters that compiler and launch fix (registers, waves) come from one pair of kernels: `Speaker`.
-* A counter *moved* when the change leaves its noise: the intervals of repeated captures if both
+* A counter *moved* if the change exceeds its noise: the intervals of repeated captures if both
   sides have them, else the catalog's relative and absolute floors. Counts of warp samples must also
   leave two standard deviations of the difference of two Poisson counts.
 * Profiles that differ in device, problem, engine, ncu's major version or clock
@@ -63,15 +63,15 @@ from workbench.units import faster, inside, points, quantity, relative, several,
 
 Movement = Literal["better", "worse", "changed", "same", "missing"]
 
-#: A warning, and codes of a profile's notices, that do not affect verdicts.
+#: Codes of a warning, and of a profile's notices, that do not affect verdicts.
 _SEEDS, _KEPT = N_("different input seeds"), ("raw-not-kept", "raw-too-large", "library-kernel")
-#: Captures whose SM clocks differ by more than this do not differ by the code alone.
+#: Captures whose SM clocks differ by more than this do not differ only in the code.
 _CLOCK_DRIFT = 0.03
 #: Counters of the whole time, which a part of the kernels does not have.
 _WHOLE = ("duration", "cycles")
-#: Counters of the blocks on an SM that each resource leaves room for.
+#: Counters of the number of blocks that fit on an SM by each resource.
 _BLOCKS_THAT_FIT = "occupancy_limit_"
-#: Counters of the use of shared memory. To start using it is a choice, and not worse.
+#: Counters of the use of shared memory. Starting to use it is a choice, and not worse.
 _USES = ("shared_loads", "shared_stores", "shared_accesses", "shared_wavefronts",
          "shared_wavefronts_ideal")  # fmt: skip
 
@@ -124,7 +124,7 @@ class Delta(Record, frozen=True):
 
     @property
     def phrase(self) -> str:
-        """The title as it is written inside a sentence."""
+        """The title as written inside a sentence."""
         return inside(self.title)
 
     @property
@@ -143,7 +143,7 @@ class Delta(Record, frozen=True):
 
     @property
     def words(self) -> str:
-        """``288 M → 46.1 M (−84.0%)``; points for percentages, no ratio from zero or nothing."""
+        """``288 M → 46.1 M (−84.0%)``; points for percentages; no ratio from zero or None."""
         old, new = self.old, self.new
         values = f"{quantity(old, self.unit)} → {quantity(new, self.unit)}"
         if old is None or new is None:
@@ -213,7 +213,7 @@ class Comparison(Record, frozen=True):
 
     @property
     def profiler_alone(self) -> bool:
-        """True if the time moved under the profiler, and the recorded one did not."""
+        """True if the time moved under the profiler, and the recorded time did not."""
         return self.time is not None and not self.time.moved and self["duration"].moved
 
     def __getitem__(self, counter_id: str) -> Delta:
@@ -248,9 +248,9 @@ def compare(
     """Compare two profiles counter by counter.
 
     Times are those outside a profiler. `force`: compare what is not comparable;
-    `Comparison.reasons` says why it is not. `labels` are what to call the two sides (default:
-    version, else kernel). `across`: two devices are meant, so their difference is not a reason
-    against it. Raises InconclusiveError: the two are not comparable and `force` is not set.
+    `Comparison.reasons` says why it is not. `labels` are the names of the two sides (default:
+    version, else kernel). `across`: two devices are intended, so their difference is not a reason
+    to refuse. Raises InconclusiveError: the two are not comparable and `force` is not set.
     """
     names = labels or (label_of(old), label_of(new))
     reasons = incomparable(old, new, across=across)
@@ -282,7 +282,7 @@ def compare(
     time = time_change(old_time, new_time, across=across)
     threads = [side["threads_per_block"] for side in (before, after)]
     resized = len({each.value for each in threads if isinstance(each, Combined)}) == 2
-    # With several kernels no launch can be left out, and sums have the default noise.
+    # With several kernels, no launch can be left out, and sums have the default noise.
     alone = len(both.old.launches) == len(both.new.launches) == 1
     steady = both.steady[0] if alone and both.steady else {}
     deltas = tuple(
@@ -313,7 +313,7 @@ def compare(
         warnings.append(_("the two times differ in device, problem or cache policy: not compared"))
     if time is not None:
         duration, clock = (next(d for d in deltas if d.id == n) for n in ("duration", "sm_clock"))
-        # If only one of them moved, the step's sentence says so.
+        # If only one of the times moved, the step's sentence says so.
         if duration.old and duration.new and time.moved and duration.moved:
             seen = float(duration.old) / float(duration.new)
             clocks = (clock.old, clock.new) if clock.moved else ()
@@ -430,7 +430,7 @@ def _delta(
     resized: bool,
     steady: Mapping[str, Steady],
 ) -> Delta:
-    # More blocks of another size are neither better nor worse.
+    # More blocks of a different size are neither better nor worse.
     better = "" if resized and counter.id.startswith(_BLOCKS_THAT_FIT) else counter.better
     if counter.id in _USES and isinstance(old, Combined) and not old.value:
         better = ""
@@ -473,7 +473,7 @@ def _delta(
 
 
 def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partial: str) -> Delta:
-    """A counter with an impossible value on a side counts as unmoved and explains nothing.
+    """Make a counter with an impossible value count as unmoved, so that it explains nothing.
 
     A part of the kernels (`partial`) does not have the time of the whole.
     """
@@ -500,7 +500,7 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partia
 
 
 def movement(better: str, change: Number, moved: bool) -> Movement:
-    """The meaning of a change of a counter that is ``better`` lower, higher, or neither ("")."""
+    """The meaning of a change in a counter that is ``better`` lower, higher, or neither ("")."""
     if not moved:
         return "same"
     if not better:
@@ -544,9 +544,9 @@ def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[flo
 
 
 def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
-    """The counter with other values that a chip may give it; empty if both sides are certain.
+    """The counter with other values that a chip may give; empty if both sides are certain.
 
-    If both sides have the same code, the effect of chance on one is not a difference to the other.
+    If both sides have the same code, the effect of chance on one is no difference from the other.
     """
     if delta.chances is None:
         return
@@ -563,7 +563,7 @@ def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
     if first and second:
         common = max(min(first), min(second))
         if common <= min(max(first), max(second)):
-            yield at(delta, common, common)  # nothing may have moved
+            yield at(delta, common, common)  # perhaps nothing moved
 
 
 def _ends(value: Number | None, chance: Chance | None) -> list[Number | None]:

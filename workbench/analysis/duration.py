@@ -29,7 +29,7 @@ from workbench.counters import Reading, read
 from workbench.language import N_, _, told
 from workbench.model import Estimate, Profile, Record
 
-#: 95% of a normal distribution lie within this many standard deviations.
+#: 95% of a normal distribution lies within this many standard deviations.
 _Z = 1.959963984540054
 
 METHOD = N_(
@@ -39,7 +39,7 @@ METHOD = N_(
 #: Added if one side's instructions do not show which waits for which.
 UNFOLLOWED = N_("; without SASS, time stays on the lines that waited")
 
-#: The most paths to keep for a part, and the most lines of a queue on either end of one.
+#: The maximum number of paths kept for a part, and of lines of a queue on either end of one.
 _PATHS, _ENDS = 4, 6
 
 
@@ -74,8 +74,8 @@ class TimePart(Linked, frozen=True):
     """Seconds that one part of the source change is linked to; stalls by size.
 
     `delta_s` is the time charged to its lines, `waited_s` the time that samples lay on them.
-    `paths` are the largest parts of the charged time by pair of lines: the one that waited, and the
-    one to blame.
+    `paths` are the largest parts of the charged time by pair of lines: the line that waited, and
+    the line to blame.
     """
 
     delta_s: float
@@ -87,7 +87,7 @@ class TimePart(Linked, frozen=True):
 
     @property
     def error_s(self) -> float:
-        """The longer side of its interval."""
+        """The longer side of the interval."""
         return Estimate(value=self.delta_s, low=self.low_s, high=self.high_s).error
 
     @property
@@ -117,7 +117,7 @@ class _Whole(NamedTuple):
     unit: Fraction
 
 
-# Number of a whole (hashing its fraction each time would cost more than adding up) -> units
+# Number of a whole (hashing its fraction each time would cost more than the sum) -> units
 _Amounts = dict[int, int]
 
 
@@ -152,13 +152,13 @@ class _Spent:
 
     def __init__(self, placing: Placing) -> None:
         self.placing = placing
-        #: The launches' wholes: each has an error of its own, however alike they are.
+        #: The launches' wholes: each has its own error, however alike they are.
         self.wholes: list[_Whole] = []
         self.blamed: dict[PartKey, dict[str, _Amounts]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(int))
         )
         self.waited: dict[PartKey, Fraction] = defaultdict(Fraction)
-        # Entry of `placed` -> seconds that it is to blame for, or waited
+        # Entry of `placed` -> seconds for which it is to blame, or waited
         self.lines: dict[int, Fraction] = defaultdict(Fraction)
         # (entry of `placed` that waited, entry to blame, state) -> seconds by `via`
         self.paths: dict[tuple[int, int, str], dict[str, float]] = defaultdict(
@@ -228,8 +228,8 @@ class _Spent:
 def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> TimeSplit | str:
     """Split the change in duration over the parts of attribution and the warp states.
 
-    `placing`: the placement of their lines, if already computed. Returns a sentence if
-    something is missing for the split.
+    `placing`: the placement of their lines, if already computed. Returns a sentence if the split
+    lacks some data.
     """
     spent = _Spent(placing or Placing(old, new))
     durations, counts = [Fraction(0), Fraction(0)], [0, 0]
@@ -299,7 +299,7 @@ def _unsampled(delta: float) -> TimePart:
 
 
 def _paths(spent: _Spent, old: Profile, new: Profile) -> dict[PartKey, list[WaitPath]]:
-    """The largest paths from a line that waited to a line of each part."""
+    """The largest paths from a waiting line to a line of each part."""
     found: dict[PartKey, list[tuple[float, tuple[int, int, str], str]]] = defaultdict(list)
     placed = spent.placing.placed
     for path, ways in spent.paths.items():

@@ -6,7 +6,7 @@ ncu's rules or by the panel of its limits, are kept, partly kept or not kept (`S
 The grammar of ``change`` is in `workbench.specs`.
 
 The rule for a predicted change from `old` to a target: *confirmed* if at least nine tenths of the
-change (`REACHED`) was reached, *inconclusive* if the missing part lies within the counter's noise,
+change (`REACHED`) were reached, *inconclusive* if the missing part lies within the counter's noise,
 or the predicted change itself does, *refuted* otherwise. Bounds: confirmed if they hold,
 inconclusive if they fail by less than the noise. ``up`` and ``down``: inconclusive if the counter
 did not move, refuted if it is a count without noise. A counter that a side lacks is inconclusive,
@@ -37,7 +37,7 @@ Verdict = Literal["confirmed", "refuted", "inconclusive"]
 
 #: Part of the predicted change that must be reached.
 REACHED = 0.9
-#: Noise of exact counts: that of sums of floats.
+#: Noise of exact counts: only that of sums of floats.
 _EXACT = 1e-9
 #: Relative error of the estimate of machine instructions (docs/emulator-rules.md).
 ESTIMATE_ERROR = 0.15
@@ -96,7 +96,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
     observed, reason = "—", _("no counter {counter!r}").format(counter=expectation.counter)
     verdict: Verdict = "inconclusive"
     if counter is not None and counter.id == "duration" and comparison.time is not None:
-        # Times measured outside the profiler are better.
+        # Times measured outside the profiler are preferred.
         time = comparison.time
         observed = relative(time.old_s, time.new_s)
         noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
@@ -123,7 +123,7 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
 
 
 def _of_counter(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
-    """The verdict on a counter that both sides have; estimates may be off."""
+    """The verdict on a counter that both sides have; estimates may be inexact."""
     assert delta.old is not None and delta.new is not None
     old, new = float(delta.old), float(delta.new)
     if not delta.ncu.startswith(MACHINE):
@@ -165,7 +165,7 @@ def _decide(
             if new == old:
                 return "inconclusive", _("it did not change")
             if abs(new - old) > noise:
-                # Few captures: their ranges, widened because they are few, decide.
+                # With few captures, their ranges, widened because they are few, decide.
                 return "inconclusive", _("the ranges of the repeated captures overlap")
             return "inconclusive", _("the change lies within the noise, {noise}").format(
                 noise=quantity(noise, unit)
@@ -196,7 +196,7 @@ def _decide(
 def _reach(
     prediction: Prediction, old: float, new: float, noise: float, unit: str
 ) -> tuple[Verdict, str]:
-    """Rule for a predicted change to a target; overshooting is fine unless the target was exact."""
+    """The rule for a predicted change to a target; overshooting is fine unless it was exact."""
     number = prediction.number
     if prediction.form == "relative":
         target = old * (1 + number / 100)

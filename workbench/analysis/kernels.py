@@ -81,7 +81,7 @@ class KernelChange(Record, frozen=True):
 
     @property
     def spent(self) -> tuple[float, float]:
-        """Seconds of all launches of either side, as far as they are compared."""
+        """Seconds of all launches of either side that are compared."""
         often = {"all": (1, 1), "launch": (min(self.samples),) * 2}.get(self.way, self.samples)
         return often[0] * (self.old_s or 0.0), often[1] * (self.new_s or 0.0)
 
@@ -193,9 +193,9 @@ def _values(a: Launch, b: Launch) -> tuple[KernelValue, ...]:
 def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     """The pair of kernels whose registers and waves represent the comparison.
 
-    The one that moved the sum most in its direction, if any did; else the one whose duration
-    changed most. If none left its noise (or has no duration), the one with most of both sides. None
-    if no kernel is on both sides.
+    The pair that moved the sum most in its direction, if any did; else the pair whose duration
+    changed most. If none moved beyond noise (or has a duration), the largest on both sides. None if
+    no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
     moved = [(c.in_all_s, c) for c in matched if c.moved]
@@ -263,7 +263,7 @@ def _on_one_side(changes: Sequence[KernelChange], labels: tuple[str, str]) -> li
 def partial_words(
     both: SideBySide, changes: Sequence[KernelChange], labels: tuple[str, str]
 ) -> str:
-    """A sentence on the compared part, if much of the work has no counterpart; else ""."""
+    """A sentence about the compared part, if much of the work has no counterpart; else ""."""
     if not both.alone:
         return ""
 
@@ -334,7 +334,7 @@ def tells(kernels: Sequence[KernelChange], *, times_alone: bool = False) -> bool
 
 
 def kernel_rows(kernels: Sequence[KernelChange], more: str | None = None) -> list[tuple[str, ...]]:
-    """A row of text for each kernel, under `KERNELS_HEAD`; empty if rows would not inform."""
+    """A row of text for each kernel, under `KERNELS_HEAD`; empty if they would not help."""
     if not tells(kernels):
         return []
     rows = []

@@ -1,7 +1,7 @@
 """The launches of two profiles, made comparable.
 
 A profile of a study holds one run of a version: its launches are parts that add up. A report holds
-all that a program launched under ncu. Its launches of one kernel and one configuration are
+everything that a program launched under ncu. Its launches of one kernel in one configuration are
 *samples* if their counterparts are too and they take about as long: they become one launch, their
 mean, which counts as often as both sides ran it; if one side ran it more often, only its first ones
 count. If neither side has the sizes of the other, they are *rounds* of a job and compared as a
@@ -57,14 +57,14 @@ _FIXED = (
 _LAYERS = 1.5
 #: Launches of one kernel repeat its work if instructions differ by at most this factor.
 _REPEATS = 1.01
-#: Two kernels' launches do equal work if two of threads and these amounts differ by less.
+#: Two kernels' launches do equal work if two of threads and these differ by less than this.
 _MUCH, _AMOUNTS = 1.1, ("instructions", "dram_read_bytes", "dram_write_bytes")
 #: Everything is compared if this part of the longer side's time has a counterpart.
 _COVERED = 0.8
 
 
 #: How the launches of a pair are compared: one with one, equally often on both sides; one with one,
-#: as often as the side that ran it less; one run of a job with one; or the sums of all.
+#: as often as the side that ran it less; one run of a job with another; or the sums of all.
 Way = Literal["each", "launch", "run", "all"]
 
 
@@ -76,7 +76,7 @@ class SideBySide(Record, frozen=True):
     of every launch, `old` and `new` with launches as often as they count. `covered` is the part
     (0-1) of the work of the `longer` side (0 old, 1 new) that has a counterpart. If it is small,
     `alone` are the kernels without one (side, launch): they are in neither profile. `runs`: how
-    often each side ran a job that both sides' kernels do; one run of it is compared.
+    often each side ran a job that both sides' kernels do; one run is compared.
     """
 
     old: Profile
@@ -94,13 +94,13 @@ class SideBySide(Record, frozen=True):
 #: The last results: the parts of one comparison need the same profiles.
 _beside: deque[tuple[Profile, Profile, SideBySide]] = deque(maxlen=4)
 _Both = tuple[Sequence[Launch], Sequence[Launch]]
-#: Positions of launches: of one and its counterpart, and in groups on both sides.
+#: Positions of launches: of one and its counterpart, or in groups on both sides.
 _Row = tuple[int | None, int | None]
 _Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def merged_by_work(profile: Profile, places: Sequence[int]) -> list[tuple[int, Launch]]:
-    """The profiled launches by the work of each: samples of one configuration as one."""
+    """The profiled launches by their work: samples of one configuration count as one launch."""
     own: dict[int, list[Launch]] = {}
     for launch, place in zip(profile.launches, places, strict=True):
         if launch.profiled:
@@ -123,7 +123,7 @@ def side_by_side(old: Profile, new: Profile) -> SideBySide:
 
 
 def _of_reports(old: Profile, new: Profile) -> SideBySide:
-    """All launches, but not those without a counterpart if they are much of the work."""
+    """All launches, except those without a counterpart if they are much of the work."""
     both, groups = _laid(old, new)
     apart = _strangers(both)
     loads = [loads_of(x.launches) for x in both.each]
@@ -205,9 +205,9 @@ def _laid(old: Profile, new: Profile) -> tuple[SideBySide, _Groups]:
 
 
 def _ways(sides: _Both, groups: _Groups, pairs: Sequence[LaunchPair]) -> list[Way]:
-    """How each pair is compared: in all, unless both ran it as often or one side repeats it.
+    """How each pair is compared: by sums, unless both ran it equally often or one side repeats it.
 
-    A side repeats nothing where another kernel ran as often on both.
+    No side repeats a launch if another kernel ran equally often on both.
     """
     counts = [Bag(x.kernel for x in side) for side in sides]
     found = []
@@ -259,7 +259,7 @@ def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
     known: dict[tuple[int, int], list[list[_Row]]] = defaultdict(list)
 
     def apart(row: _Row, other: _Row) -> float:
-        """The largest factor between their times; infinity: they are of different kinds."""
+        """The largest factor between their times; infinity if they are of different kinds."""
         factor = 1.0
         for kind, own, a, b in zip(kinds, seconds, row, other, strict=True):
             if a is not None and b is not None:
@@ -283,7 +283,7 @@ def _samples(sides: _Both, *, named: bool) -> tuple[_Groups, Mapping[int, int]]:
 
 
 def _repeat(launches: Sequence[Launch]) -> bool:
-    """True if launches of one kernel did the same, by their instructions and times."""
+    """True if launches of one kernel did the same work, by their instructions and times."""
     for name, most in (("instructions", _REPEATS), ("duration", _LAYERS)):
         found = [value_of(launch, name) or 0.0 for launch in launches]
         if max(found) > most * min(found):
@@ -294,8 +294,8 @@ def _repeat(launches: Sequence[Launch]) -> bool:
 def _as_much(old: Sequence[Launch], new: Sequence[Launch]) -> bool:
     """True if any launch of either side does as much work as any of the other.
 
-    One kernel in one size does, with any arguments. Otherwise two of the name and the amounts must
-    agree, and the launches of each side must repeat each other.
+    The same kernel in the same size does, with any arguments. Otherwise two of the name and the
+    amounts must agree, and the launches of each side must repeat each other.
     """
     a, b = old[0], new[0]
     named = a.kernel == b.kernel
@@ -315,7 +315,7 @@ def _unsteady(launch: Launch) -> bool:
 def _gather_rounds(sides: _Both, groups: _Groups) -> None:
     """Make one group of a kernel's launches if their numbers and sizes differ.
 
-    They are rounds of one job: none of them corresponds to one of the other side's.
+    They are rounds of one job: none of them corresponds to one on the other side.
     """
     kind_of = attrgetter("profiled", "workload", "kernel", "signature")
     kinds = [Bag(map(kind_of, side)) for side in sides]
@@ -381,8 +381,8 @@ def _steady(old: Sequence[Launch], new: Sequence[Launch]) -> dict[str, Steady]:
 def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
     """Launches without a partner in gaps where the other side launched nothing else.
 
-    Between two kernels of one name new launches replaced the old ones, however many; but a
-    library's choice of kernel, beside one's own, is not the author's work.
+    Between two kernels with the same name, new launches replaced the old ones, however many; but a
+    library's choice of kernel beside the author's own is not the author's work.
     """
     out: tuple[list[int], list[int]] = ([], [])
     sides = both.each[0].launches, both.each[1].launches
@@ -403,7 +403,7 @@ def _strangers(both: SideBySide) -> tuple[list[int], list[int]]:
 def classes_of_launches(launches: Sequence[Launch]) -> list[list[Launch]]:
     """Launches grouped by kernel, code and configuration, in the order of the first in each group.
 
-    Grids that are nearly equal are one configuration, as in a captured program.
+    Nearly equal grids count as one configuration, as in a captured program.
     """
     return [[launches[at] for at in group] for group in _classes(launches)]
 
@@ -434,7 +434,7 @@ def _one_class(first: Launch, launch: Launch) -> bool:
 
 
 def _one_code(a: Launch, b: Launch) -> bool:
-    """True if two tables show one machine code; each may lack instructions that never ran."""
+    """True if two tables show the same machine code; each may lack instructions that never ran."""
     one, other = a.instructions, b.instructions
     if one.address == other.address:
         return one.text == other.text
@@ -492,7 +492,7 @@ def _spread(values: Sequence[Number]) -> Spread:
 
 
 def _mean_table(tables: Sequence[InstructionTable]) -> InstructionTable:
-    """The mean of every column, over the tables that hold it."""
+    """The mean of every column, over the tables that have it."""
     known = [table for table in tables if table.address]
     if not known:
         return tables[0]
@@ -510,7 +510,7 @@ def _mean_table(tables: Sequence[InstructionTable]) -> InstructionTable:
 
 
 def _aligned(tables: Sequence[InstructionTable]) -> list[InstructionTable]:
-    """Tables of one code, all with the instructions that any of them has."""
+    """Tables of the same code, all with the instructions that any of them has."""
     whole: dict[int, tuple[str, int, int, str]] = {}
     for table in tables:
         ptx = table.ptx or ("",) * len(table.address)

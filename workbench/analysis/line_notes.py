@@ -17,20 +17,20 @@ from workbench.counters import MACHINE, Counter, catalog, line_metric
 from workbench.language import N_, _
 from workbench.model import Launch, LineKey, Number, Profile, line_counters
 
-#: Id, title, counter, its ideal ("" if it has none).
+#: Id, title, counter, and its ideal ("" if it has none).
 COUNTED = (
     ("global", N_("Global sectors"), "global_sectors", "global_sectors_ideal"),
     ("shared", N_("Shared wavefronts"), "shared_wavefronts", "shared_wavefronts_ideal"),
     ("local", N_("Local sectors"), "local_sectors", ""),
     ("instructions", N_("Instructions"), "instructions", ""),
 )
-#: The most stalls to show for a line.
+#: The maximum number of stalls to show for a line.
 _STALLS = 3
 Lines = dict[LineKey, dict[str, Number]]
 
 
 class Amount(NamedTuple):
-    """A line's number as text; its size, its excess over the ideal, and a note."""
+    """A line's amount as text, its size, its excess over the ideal, and a note."""
 
     text: str
     total: Number
@@ -60,7 +60,7 @@ def samples_beside(launch: Launch) -> Amounts:
 
 
 def time_beside(profile: Profile) -> Amounts:
-    """Seconds by line: its share of a launch's samples times the duration; the note as above."""
+    """Seconds by line: its share of a launch's samples times the duration; the same note."""
     seconds: dict[LineKey, float] = {}
     stalls: dict[LineKey, dict[str, float]] = {}
     for launch in profile.launches:
@@ -149,7 +149,7 @@ class Beside(NamedTuple):
 
     @property
     def short(self) -> str:
-        """In few words: ``global sectors 32 a request, ideal 4``; ``12% of the time, Wait 45%``."""
+        """Briefly: ``global sectors 32 a request, ideal 4``; ``12% of the time, Wait 45%``."""
         return self._whose(f"{self.title.lower()} {self.each}") if self.each else self.words
 
     def _whose(self, words: str) -> str:
@@ -208,7 +208,7 @@ def _shares(profile: Profile, launches: list[Launch]) -> dict[LineKey, Beside]:
 def _each(launches: list[Launch], counter: str, ideal: str) -> dict[LineKey, str]:
     """The cost of one access of a warp on each line, and the ideal, over instructions executed.
 
-    Lines with an instruction that has no count of executions are left out.
+    Lines with an instruction without a count of executions are left out.
     """
     sums: dict[LineKey, list[Number]] = {}
     unknown: set[LineKey] = set()

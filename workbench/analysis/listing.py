@@ -1,4 +1,4 @@
-"""A launch's instructions as they are shown, and a hunk's on both sides of a step.
+"""A launch's instructions as shown, and a hunk's on both sides of a step.
 
 `Listing` has the operations, costs and live registers of instructions.
 
@@ -97,15 +97,15 @@ def _bits(registers: Sequence[int]) -> int:
 
 # --- Machine code of a hunk on both sides: classes of opcodes, and instructions aligned ----------
 #
-# Instructions are alike if their opcodes are and they depend on alike ones: the key of an
-# instruction is its own shape with the shapes of its operands' writers. Instructions between two
-# alike ones are paired by role, so that an ``LDS.128`` is seen to replace ``LDS``.
+# Instructions are alike if their opcodes are alike and they depend on alike instructions: the key
+# of an instruction is its own shape with the shapes of its operands' writers. Instructions between
+# two alike ones are paired by role, so that an ``LDS.128`` is seen to replace ``LDS``.
 
-#: The most instructions of a side to align one by one; for more, only classes are shown.
+#: The most instructions of a side to align one by one; if there are more, only classes are shown.
 _ALIGNED = 3000
-#: Within this many instructions the shape of an operand's writer counts.
+#: The shape of an operand's writer counts within this many instructions.
 _NEAR = 64
-#: Roles whose change of opcode is shown; integers and moves change without meaning.
+#: Roles whose change of opcode is shown; changes of integers and moves mean nothing.
 _TOLD = frozenset(
     {"global load", "global store", "shared load", "shared store", "local memory", "atomic"}
     | {"product", "floating point"}
@@ -113,7 +113,7 @@ _TOLD = frozenset(
 
 
 class CodeSide(Record, frozen=True):
-    """One side: instructions, how often they were issued, seconds of blame, registers live."""
+    """One side: instructions, how often they were issued, seconds of blame, live registers."""
 
     instructions: int
     executed: Number
@@ -141,7 +141,7 @@ class StandIn(Record, frozen=True):
 class CodeDiff(Record, frozen=True):
     """A hunk's machine code on both sides.
 
-    `classes` are sorted, those that differ most first. `rows` are (old row, new row), None if one
+    `classes` come with those that differ most first. `rows` are (old row, new row), None if one
     side has no counterpart; empty if there are too many to align.
     """
 
@@ -242,7 +242,7 @@ _Rows = tuple[tuple[int | None, int | None], ...]
 def _aligned(
     old: KernelCode, new: KernelCode, rows_old: tuple[int, ...], rows_new: tuple[int, ...]
 ) -> tuple[_Rows, tuple[StandIn, ...]]:
-    """Alike instructions in order, between them those of one role; and the replacements."""
+    """Alike instructions in order, between them those with the same role; and the replacements."""
     keys_old, keys_new = [_key(old, row) for row in rows_old], [_key(new, row) for row in rows_new]
     anchors = align(keys_old, keys_new, {})
     out: list[tuple[int | None, int | None]] = []

@@ -2,18 +2,18 @@
 
 ncu has two counts of bank conflicts. The counter of the L1 (``l1tex__data_bank_conflicts…``) counts
 delayed passes: two lanes in one bank, but also passes that waited for other traffic of the same
-data banks (arbitration). The line counters are made from addresses: the wavefronts that an
+data banks (arbitration). The line counters are derived from addresses: the wavefronts that an
 instruction needs, and the least that the bytes of its lanes would need. If the two differ, both are
 given, with the reason if it can be known:
 
-* Accesses with only the passes that their bytes need cannot conflict: the counter's are waits.
+* Accesses with only the passes that their bytes need cannot conflict: the counter shows waits.
 * Loads of 8 or 16 bytes a lane are an exception: their ideal is that of lanes with bytes of their
   own, so the loss of lanes that share words is not an excess. If the counter has a conflict for one
   in twenty of them, it may be right.
-* Asynchronous copies are in the counter's sum alone, neither among its loads nor its stores, and
+* Asynchronous copies are only in the counter's sum, neither among its loads nor its stores, and
   copies past the L1 (``LDGSTS.BYPASS``) are in none of the three.
 
-Also misleading: a theoretical occupancy for which the grid has too few blocks, and the copies whose
+Also misleading: a theoretical occupancy for which the grid has too few blocks, and copies whose
 line counters ncu gets wrong.
 
 ncu 2025.3 on an H200 counts sectors and wavefronts of ``LDGSTS.…BYPASS`` (``cp.async.cg``) wrongly
@@ -38,11 +38,11 @@ from workbench.model import Launch, Number, Profile, Record
 from workbench.sass import OPCODES, opcode_of
 from workbench.units import quantity, several
 
-#: Two counts of one thing agree to this part of the larger (`counters.toml`: conflicts of a kind).
+#: Counts of one thing agree within this part of the larger (`counters.toml`: conflicts by kind).
 _NEAR = 0.15
 #: A conflict due to addresses recurs with the instruction: at least this often.
 _OFTEN = 0.05
-#: Part of all passes: a comparison does not report a smaller change.
+#: As a part of all passes: a comparison does not report a smaller change.
 _SMALL = 0.01
 _ALL = "shared_bank_conflicts"
 _LIMITS = tuple(f"occupancy_limit_{by}" for by in ("registers", "shared", "warps", "blocks"))
@@ -68,7 +68,7 @@ class _Passes(NamedTuple):
 
     taken: Number = 0
     excess: Number = 0
-    wide: Number = 0  # the number of loads of more than a word per lane
+    wide: Number = 0  # number of loads of more than a word per lane
 
 
 def opinions(launch: Launch) -> tuple[Opinion, ...]:
@@ -142,7 +142,7 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
 
 
 def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
-    """Shared-memory passes by their kind; None if not all of the launch's are on lines."""
+    """Shared-memory passes by their kind; None if not all of the launch's passes are on lines."""
     table = launch.instructions
     names = [line_metric(launch, catalog()[f"shared_wavefronts{end}"]) for end in ("", "_ideal")]
     columns = [table.columns.get(name or "") for name in (*names, "inst_executed")]
@@ -170,13 +170,13 @@ def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
     return out
 
 
-#: Both sides of a step need it, and its neighbours again.
+#: Both sides of a step need the result, and so do the neighbouring steps.
 _passes = Recent(_count_passes)
 
 
 @lru_cache(maxsize=1 << 14)
 def _kind(text: str) -> str:
-    """The class of a machine instruction for the counters of bank conflicts; "" for none."""
+    """A machine instruction's class for the counters of bank conflicts; "" for none."""
     opcode, __ = opcode_of(text)
     row = OPCODES.get(opcode)
     if row is None or opcode == "LDGSTS":
@@ -226,7 +226,7 @@ def conflicts_told(old: Profile, new: Profile) -> list[str]:
 
 
 def _conflicts_of(profile: Profile) -> tuple[Number, Number, Number] | None:
-    """Conflicts by the counter and by addresses, and all passes; None if one is not known."""
+    """Conflicts by counter and by addresses, and all passes; None if one of them is unknown."""
     counted: Number = 0
     exact: Number = 0
     taken: Number = 0
@@ -296,7 +296,7 @@ def misread_words(profile: Profile) -> list[str]:
 
 
 def misread_sides(old: Profile, new: Profile) -> list[str]:
-    """The warnings for two profiles, each with its side; only once if both are the same."""
+    """The warnings for two profiles, each with its side; given once if both are the same."""
     before, after = misread_words(old), misread_words(new)
     if before == after:
         return [_("on both sides: {text}").format(text=text) for text in before]

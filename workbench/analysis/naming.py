@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from workbench.model import Launch
 from workbench.units import extent
 
-#: Longest title: about what fits beside numbers in a terminal.
+#: The longest title: about as much as fits beside numbers in a terminal.
 _LONGEST = 60
 _EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
@@ -36,7 +36,7 @@ def titles(launches: Sequence[Launch]) -> list[str]:
     """A name for each launch, with enough of its template arguments to distinguish them."""
     names = [launch.kernel for launch in launches]
     names = _told(names, launches, lambda x: (x.kernel, x.signature), _with_arguments)
-    # If arguments are as long as a name may be, the difference is not shown in them.
+    # If arguments alone are as long as a name may be, they do not show the difference.
     shown: dict[tuple[str, str], set[str]] = {}
     for name, launch in zip(names, launches, strict=True):
         shown.setdefault((launch.kernel, shortened(name)), set()).add(launch.signature)

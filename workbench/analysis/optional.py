@@ -2,7 +2,7 @@
 
 A counter that was not collected, a warp state that a chip does not know, a sample outside a pass:
 each is None, and so is any result computed from it. Only the largest of several readings is known
-if one of them is. No other place in the analysis replaces None by a number.
+as soon as one of them is. No other place in the analysis replaces None by a number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def plus(*amounts: Maybe) -> Maybe:
 
 
 def minus(one: Maybe, other: Maybe) -> Maybe:
-    """The difference of two."""
+    """Their difference; absent if one of them is."""
     return None if one is None or other is None else one - other
 
 

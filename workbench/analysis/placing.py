@@ -23,7 +23,7 @@ PartLink = Literal["hunk", "symbol", "launch", "unknown", "elsewhere"]
 class PartKey(NamedTuple):
     """The key of a part.
 
-    `hunks` are those that it is linked to: several if each links its lines equally closely, so that
+    `hunks` are those that it is linked to: several if they link its lines equally closely, so that
     they share the part. `symbol` is the name that links it, or the kernel of a launch; empty if
     several names link a line equally.
     """
@@ -74,7 +74,7 @@ _LONGEST = 60
 
 
 def _differing(one: str, other: str) -> tuple[str, str]:
-    """Two instances, short enough to read: from their first difference on."""
+    """Two instances, cut to a readable length: from their first difference on."""
     if max(len(one), len(other)) <= _LONGEST:
         return one, other
     at = next((n for n, two in enumerate(zip(one, other, strict=False)) if two[0] != two[1]), 0)
@@ -85,7 +85,7 @@ def _differing(one: str, other: str) -> tuple[str, str]:
 
 
 def launch_changes(old: Profile, new: Profile, a: Launch, b: Launch) -> tuple[str, ...]:
-    """Differences between two launches apart from the code, in words."""
+    """Differences between two launches other than the code, in words."""
     out = []
     for what, x, y in (("grid", a.grid, b.grid), ("block", a.block, b.block)):
         if x != y:
@@ -154,7 +154,7 @@ class Placing:
         self.paths = _paths(old), _paths(new)
         self.changed: dict[tuple[int, int], str] = {}  # (side, launch) -> "launch" if changed
         self.alone: dict[tuple[int, int], str] = {}  # (side, launch) -> kernel
-        self.equal: set[tuple[int, int]] = set()  # (side, launch) changed in one machine code
+        self.equal: set[tuple[int, int]] = set()  # (side, launch) changed, with the same code
         self.covered: dict[str, set[Line]] = defaultdict(set)
         self.known: dict[tuple[int, int, Line], int] = {}
         self.of_rows: dict[tuple[int, int], list[int]] = {}
@@ -220,7 +220,7 @@ class Placing:
         return rows
 
     def sums(self, name: str, side: int, only: frozenset[str] = frozenset()) -> dict[int, Exact]:
-        """One line counter of one side, added up by the entries of `placed`.
+        """One line counter of one side, added up per entry of `placed`.
 
         `side` is 0 (old) or 1; `only` are opcodes of the instructions that count; if empty, all
         count.
@@ -247,7 +247,7 @@ class Placing:
         return out
 
     def _by_line(self, side: int) -> dict[str, dict[int, Number]]:
-        """All line counters of a side by the entries of `placed`; integers are exact."""
+        """All line counters of a side per entry of `placed`; integers are exact."""
         known = self.by_line.get(side)
         if known is None:
             known = self.by_line[side] = defaultdict(dict)
@@ -294,13 +294,13 @@ class Placing:
         )
 
     def _extra(self, side: int, a: Line | None, b: Line | None) -> bool:
-        """True if an unmatched launch did this work too, not instead of the others."""
+        """True if an unmatched launch did additional work, not the work of others."""
         was = a in self.covered["old"], a in self.covered["removed"]
         now = b in self.covered["new"], b in self.covered["added"]
         return (now[0] or not any(was)) if side else (was[0] or not any(now))
 
     def _link(self, a: Line | None, b: Line | None) -> LineLink | None:
-        """The cheapest link of a line pair, from either side; equally cheap ones together."""
+        """The cheapest link of a line pair, from either side; equally cheap links are joined."""
         one = self.diff.links_old.get(a) if a is not None else None
         other = self.diff.links_new.get(b) if b is not None else None
         return one if other is None else cheapest(one, other)

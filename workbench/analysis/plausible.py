@@ -52,18 +52,18 @@ def implausible(profile: Profile) -> list[str]:
     return list(found)
 
 
-#: Counters that are required before numbers are compared with the size of a launch's grid.
+#: Counters that must be known before numbers are compared with the size of a launch's grid.
 _MEASURED = ("duration", "cycles", "instructions", "dram_bytes", "l2_sectors")
 #: This many identical parts of one whole are not a measurement.
 _PARTS = 3
 #: Two counts of one launch differ by less than this factor, whatever its passes waited for; fewer
-#: instructions than these may all belong to one wait.
+#: instructions than this may all belong to one wait.
 _PASSES, _FEW = 4.0, 100_000
 #: From this many warp samples on, chance does not divide them into equal parts.
 _SAMPLES = 100
 
 
-#: Words, and the kernels that they are about.
+#: Words, and the kernels to which they apply.
 _Found = tuple[str, tuple[str, ...]]
 
 
@@ -114,7 +114,7 @@ def broken(profile: Profile) -> tuple[str, ...]:
 
 
 def most_on(chip: Chip | None, name: str) -> float | None:
-    """The most that a chip lets a counter be, in its unit; None if there is no limit."""
+    """The largest value of a counter on a chip, in its unit; None if there is no limit."""
     if name == "dram_bandwidth" and chip is not None:
         return chip.memory_bandwidth or None
     if name == "registers" and chip is not None:

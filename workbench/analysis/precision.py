@@ -15,7 +15,7 @@ from workbench.model import Launch, Profile
 from workbench.sass import OPCODES, matrix_product, opcode_of, product_operations
 from workbench.units import listed, quantity
 
-#: Arithmetic has vanished if less than this part of it is left, and no other arithmetic is left for
+#: Arithmetic has vanished if less than this part of it is left, and no other arithmetic remains for
 #: every stored word; a smaller change may be a better algorithm.
 VANISHED = 0.05
 #: A number format is shown if it makes this part of a side's operations, and (except for matrix
@@ -23,7 +23,7 @@ VANISHED = 0.05
 _OF_OPERATIONS, _OF_LANES = 0.01, 0.005
 #: From this percentage of their peak on, tensor cores do a kernel's products.
 _AT_WORK = 10.0
-#: Bits of significance of every format, and the name of its operations.
+#: Significant bits of every format, and the name of its operations.
 _FORMATS = {
     "float64": (53, N_("float64 operations")),
     "float32": (24, N_("float32 operations")),
@@ -86,7 +86,7 @@ _CONVERTED = "conversions"
 
 
 def _operations_by_format(profile: Profile) -> Mapping[str, float] | None:
-    """Every kernel and configuration counts once; None if the code of one was not counted."""
+    """Every kernel and configuration counts once; None if one kernel's code was not counted."""
     if not all(map(_formats, measured(profile))):
         return None
     return {name: _of_format(profile, name) for name in (*_FORMATS, _CONVERTED)}
@@ -140,7 +140,7 @@ _formats: Recent[Launch, dict[str, float]] = Recent(_count_formats)
 
 
 def _tensor_cores(sides: tuple[Profile, Profile]) -> str:
-    """Tensor cores that are used on one side only, if no machine code shows the format."""
+    """Tensor cores that only one side uses, if no machine code shows the format."""
     mains = (main_launch(side) for side in sides)
     old, new = (value_of(launch, "tensor_utilization") if launch else None for launch in mains)
     if old is None or new is None or min(old, new) >= 1.0 or max(old, new) < _AT_WORK:

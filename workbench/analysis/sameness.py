@@ -4,13 +4,13 @@ A kernel may be faster because the compiler removed a result that is not used, b
 ran on a smaller problem, or because the other side was built for debugging; and two captures of the
 same machine code differ only by the machine.
 
-*Not the same work* needs proof: arithmetic or a result that is gone, another problem, another
-input of one code, or a size that bytes show as well. Equally many bytes by half of the blocks or
+*Not the same work* needs proof: arithmetic or a result that is gone, another problem, another input
+of the same code, or a size that bytes show as well. Equally many bytes from half of the blocks or
 instructions are the same work. Another algorithm, a fused kernel or fewer accumulations in global
 memory are the author's work. Apparently less data, another kernel, or fewer bits per number are
 mentioned first (`Doubt.certain` is false), and the step is still explained.
 
-Launches of one kernel and configuration are counted both together and once, and a doubt needs both:
+Launches of one kernel and configuration are counted both together and once; a doubt needs both:
 a program may run a kernel three times before and four times after.
 """
 
@@ -64,8 +64,7 @@ _DEBUG_FLAGS = frozenset({"-G", "--device-debug"})
 
 #: A size differs if operations and stored bytes both change by this factor or more.
 _OTHER_SIZE = 1.5
-#: The same code that executes this part more or fewer instructions runs on another size.
-#: Below it, branches that depend on the data explain it.
+#: The same code that executes this part more or fewer instructions runs on another size. Below it,
 _SAME_INSTRUCTIONS = 0.1
 #: Threads that each execute up to this factor more or fewer instructions do equal work.
 _AS_MUCH = 1.25
@@ -84,18 +83,18 @@ _HEADS = {
 }
 #: Kinds that leave the ratio of times valid.
 _RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
-#: And where it may be the same.
+#: Kinds for which the work may also be the same.
 _ASIDES = {"size": N_("Different amount of data"), "kernels": _HEADS["kernels"]}
-#: Metrics of what the compiler made of PTX that ran.
+#: Metrics of the compiler's output for PTX that ran.
 _RESOURCES = ("launch__registers_per_thread", "launch__shared_mem_per_block_static")
-#: Addresses of device code have nine digits or more; constants of 32 bits have eight.
+#: Addresses of device code have nine digits or more; 32-bit constants have eight.
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 
 
 class Doubt(Record, frozen=True):
     """One reason why the two sides may not be compared as the same work, in words.
 
-    `certain` is false where a better algorithm could look the same. `more` is the amount of
+    `certain` is false if a better algorithm could look the same. `more` is the amount of
     additional work: ``84.0× the operations``.
     """
 
@@ -145,7 +144,7 @@ def headline(found: Iterable[Doubt]) -> str:
         for head in heads
         if words[head]
     ]
-    return joined(each[: 2 if words[heads[0]] and words[heads[1]] else 1])  # another build too
+    return joined(each[: 2 if words[heads[0]] and words[heads[1]] else 1])  # a different build too
 
 
 def precision_words(found: Iterable[Doubt]) -> str:
@@ -155,7 +154,7 @@ def precision_words(found: Iterable[Doubt]) -> str:
 
 
 def asides(found: Iterable[Doubt]) -> list[tuple[str, str]]:
-    """Heads and sentences to stand before any praise: ``Different amount of data: 8.39 MB → …``."""
+    """Heads and sentences to place before any praise: ``Different amount of data: 8.39 MB → …``."""
     heads = ((_(_ASIDES[d.kind]), d) for d in found if d.kind in _ASIDES and not d.certain)
     return [(head, _("{head}: {words}.").format(head=head, words=d.words)) for head, d in heads]
 
@@ -219,7 +218,7 @@ def one_code(old: Profile, new: Profile) -> bool:
 
 
 def _other_flags(sides: tuple[Profile, Profile]) -> bool:
-    """True if PTX was compiled to unknown machine code with flags other than definitions."""
+    """True if PTX was compiled to unknown machine code with flags beyond definitions."""
     if all(COMPILED in x.metrics or PTX not in x.metrics for x in measured(sides[0])):
         return False
     built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
@@ -231,7 +230,7 @@ def _other_launches(
     codes: tuple[set[tuple[str, ...]] | None, set[tuple[str, ...]] | None],
     labels: tuple[str, str],
 ) -> Doubt | None:
-    """One side ran the other's kernels unchanged, and a kernel that only it has."""
+    """A doubt if one side ran the other's kernels unchanged, and a kernel that only it has."""
     if codes[0] is None or codes[1] is None:
         return None
     for more, less in ((0, 1), (1, 0)):
@@ -275,9 +274,9 @@ machine_code = Recent(_relative, most=LADDER)
 def _of_one_code(
     sides: tuple[Profile, Profile], *, apart: bool, debug: bool
 ) -> Iterator[Doubt | None]:
-    """The same code: run twice, or over more or fewer elements, or on another input.
+    """A doubt if the same code ran twice, over more or fewer elements, or on another input.
 
-    A grid that is divided differently stores as much, and may only repeat some work at its borders.
+    A grid that is divided differently stores as much, and repeats at most some work at its borders.
     The same grid that stores as much has the same size, whatever its loops do: another input.
     """
     alike = (
@@ -347,7 +346,7 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[
 
 
 def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amounts]:
-    """The known bytes, which are equal if the same work is done another way.
+    """The known bytes, which are equal if the same work is done in another way.
 
     Device memory sees few accesses to data that a cache holds.
     """
@@ -363,11 +362,11 @@ def _data(sides: tuple[Profile, Profile], stored: Amounts | None) -> list[Amount
 def _other_launch(
     sides: tuple[Profile, Profile], least: float, labels: tuple[str, str]
 ) -> Doubt | None:
-    """A doubt if the longest kernel has more or fewer threads that do as much each.
+    """A doubt if the longest kernel has more or fewer threads, each with as much work.
 
     Threads that take over the work of others execute more, except for moves: a thread loads
     up to `_WIDEST` elements in one instruction. `least` is the factor from which the size differs;
-    in one build more threads may do more each. As many threads may also have left work undone.
+    within one build, more threads may each do more. As many threads may also have left work undone.
     """
     old, new = (main_launch(side) for side in sides)
     if old is None or new is None or old.kernel != new.kernel:
@@ -394,7 +393,7 @@ def _other_launch(
     # One instruction of a matrix unit replaces hundreds.
     used = [value_of(launch, "tensor_utilization") for launch in (old, new)]
     few = min(each, 1 / each)
-    debug = len({*map(_built_for_debugging, sides)}) == 2  # which says where instructions went
+    debug = len({*map(_built_for_debugging, sides)}) == 2  # which shows where instructions went
     if more != 1 or few > VANISHED or debug or any(x is None or x >= 1.0 for x in used):
         return None
     words = _(
@@ -406,7 +405,7 @@ def _other_launch(
 
 
 def _one_build(old: Launch, new: Launch) -> bool:
-    """True if registers, shared memory and blocks show that one code was launched."""
+    """True if registers, shared memory and blocks show that the same code was launched."""
     built = [
         (x.signature, x.block, *(x.metrics.get(name) for name in _RESOURCES)) for x in (old, new)
     ]
@@ -416,10 +415,10 @@ def _one_build(old: Launch, new: Launch) -> bool:
 def _other_kernels(
     sides: tuple[Profile, Profile], operations: Amounts | None, stored: Amounts | None
 ) -> Doubt | None:
-    """Kernels with other names replace all that there were: perhaps other work.
+    """A doubt if kernels with other names replaced all kernels: perhaps other work.
 
-    One with as many operations and stores does the same work. Several with more or less of both do
-    other work.
+    One kernel with as many operations and stores does the same work. Several with more or less of
+    both do other work.
     """
     launches = [sorted(measured(side), key=lambda x: -(_seconds(x) or 0.0)) for side in sides]
     named = [list(dict.fromkeys(launch.kernel for launch in own)) for own in launches]
@@ -439,9 +438,9 @@ def _other_kernels(
 
 
 def _another_program(sides: tuple[Profile, Profile], stored: Amounts | None, *, one: bool) -> str:
-    """How much more kernels of other files store, in bytes and in sectors; "" for one job.
+    """How much more the kernels of other files store, in bytes and in sectors; "" for one job.
 
-    Several kernels may hand over results that another set of kernels keeps to itself.
+    Several kernels may pass on results through memory that another set of kernels keeps internal.
     """
     sectors = amounts_of(sides, partial(value_of, counter="global_store_sectors"))
     if sectors is None or stored is None or min(*stored.once, *sectors.once) <= 0:
@@ -462,7 +461,7 @@ def _dotted(launch: Launch) -> str:
 
 
 def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> Doubt | None:
-    """Like changes of the lanes' loads and of memory's traffic: less data, or one read fewer.
+    """A doubt if lanes' loads and memory's traffic changed alike: less data, or one read fewer.
 
     If lanes are unknown: memory's reads, its writes and the instructions; for one build with the
     same launch: its traffic.
@@ -481,7 +480,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
         return None
     ratios = [over(amount.once[1], amount.once[0]) or 0.0 for amount in amounts]
     if operations is not None and max(operations.once) > 0:
-        # A block makes the same number of sums, whatever it reads.
+        # A block computes the same number of sums, whatever it reads.
         amounts.append(operations)
         least, most = sorted((ratios[0], 1.0))
         done = over(operations.once[1], operations.once[0]) or 0.0
@@ -495,7 +494,7 @@ def _other_data(sides: tuple[Profile, Profile], operations: Amounts | None) -> D
 
 
 def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """One side reads nothing from global memory, by its instructions and by the L2's sectors."""
+    """A doubt if one side reads nothing from global memory, by its instructions and L2 sectors."""
     loaded = amounts_of(sides, loaded_bytes)
     read = amounts_of(sides, partial(value_of, counter="l2_read_sectors"))
     text = N_("{labels} reads nothing from global memory ({labels2}: {there})")
@@ -506,7 +505,7 @@ def _nothing_loaded(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> 
 
 
 def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> Doubt | None:
-    """A side that stores nothing, in all or in a kernel that stores on the other side."""
+    """A doubt if a side stores nothing, in all or in a kernel that stores on the other side."""
     both = side_by_side(*sides)
     found = [_nothing(amounts_of(sides, x), labels, _NO_STORE, "output", y)
              for x, y in ((stored_bytes, "byte"), (_written, "thread inst"))]  # fmt: skip
@@ -521,7 +520,7 @@ def _nothing_written(sides: tuple[Profile, Profile], labels: tuple[str, str]) ->
 
 
 def _written(launch: Launch) -> float | None:
-    """Bytes that were stored; of a kernel with atomics, these: not a quantity, but not nothing."""
+    """Bytes that were stored; for a kernel with atomics, their number: not bytes, but not zero."""
     stored, atomics = stored_bytes(launch), value_of(launch, "global_atomics")
     return atomics if stored is None and atomics else stored
 
@@ -548,7 +547,7 @@ def _vanished(
     stored: Amounts | None,
     labels: tuple[str, str],
 ) -> Doubt | None:
-    """Arithmetic that one side has and the other one does not: code whose result is not used.
+    """A doubt if only one side has some arithmetic: code whose result is not used.
 
     Integer multiply-adds count with it: they may have replaced floats or dot products, and in a
     kernel of integers the floats divide indices.
@@ -559,7 +558,7 @@ def _vanished(
     if whole is None or not _collapsed(whole):
         return None
     idle = 0 if operations.once[0] < operations.once[1] else 1
-    # Some arithmetic for every word, or thread, shows a better algorithm, not dead code.
+    # Some arithmetic for every word or thread shows a better algorithm, not dead code.
     outputs = stored.once[idle] / _WORD if stored is not None else None
     words = outputs or each_once(sides[idle], _threads)
     threads = each_once(sides[1 - idle], _threads)
@@ -580,14 +579,14 @@ def _vanished(
 
 
 def _collapsed(amounts: Amounts) -> bool:
-    """True if, in either reading, one side has almost nothing of the other's amount."""
+    """True if, in both readings, one side has almost nothing of the other's amount."""
     return all(max(both) > 0 and min(both) <= VANISHED * max(both) for both in amounts)
 
 
 def _other_size(
     sides: tuple[Profile, Profile], operations: Amounts | None, stored: Amounts | None
 ) -> Doubt | None:
-    """Operations and stored bytes that changed alike, or a copy that reads and writes less."""
+    """A doubt if operations and stored bytes changed alike, or a copy reads and writes less."""
     if stored is None or min(stored.once) <= 0:
         return None
     if any(len(measured(side)) > 1 for side in sides):

@@ -45,7 +45,7 @@ from workbench.units import (
 _UNEXPLAINED = 0.05
 #: A proof that accounts for less than this part of the change explains only some of it.
 _PARTLY = 0.3
-#: The most stalls to name that replaced another one.
+#: The maximum number of stalls to name that replaced another one.
 _INSTEAD = 2
 #: States that are not stalls -> the warps' activity in them.
 _WELL = {"selected": N_("issuing"), "not_selected": N_("ready while others issued")}
@@ -75,7 +75,7 @@ def tell(
             counted = next((x for x in cause.proofs if x.way not in ("wait", "tail")), None)
             if counted is None or comparison.speed is None or not comparison.speed.moved:
                 return joined([head, _speed(comparison)])
-            # What moved with it is of the arguments or the data.
+            # The counters that moved with it depend on the arguments or the data.
             told = _proof(counted, comparison, attribution.hunks, cause)
             return joined(
                 [head, _speed(comparison), told, _limit(cause.limit_old, cause.limit_new)]
@@ -118,9 +118,9 @@ _ALIKE = 0.9
 def stall_of(cause: Cause) -> StallMove | None:
     """The stall shown beside the first proof, the one that moved most with the time.
 
-    One of the proof's own kind replaces another that samples hardly distinguish from it. If none is
-    much of the change, warps may have issued, or been ready to, for longer or shorter: they had
-    more or less work.
+    One of the proof's own kind replaces another that samples hardly distinguish from it. If no
+    stall is much of the change, warps may have issued, or been ready to issue, for a longer or
+    shorter time: they had more or less work.
     """
     if not cause.proofs:
         return None
@@ -150,7 +150,7 @@ def _speed(comparison: Comparison, more: str | None = None) -> str:
     old, new = comparison.old.label, comparison.new.label
     speed = comparison.speed
     words = "" if speed is None else faster(speed.speedup, more and "")
-    # Only few launches of a program are profiled; their time is not the program's.
+    # Only a few launches of a program are profiled; their time is not the program's.
     launches = comparison.new.of_program or any(one.uneven for one in comparison.kernels)
     counted, time = comparison["instructions"].delta is not None, comparison["duration"]
     still = counted and not any(each.moved for each in comparison.counters)
@@ -186,7 +186,7 @@ def _on_devices(head: str, comparison: Comparison) -> str:
 
 
 def _unseen(comparison: Comparison) -> str:
-    """A sentence if only one of the measured time and the profiler's duration moved."""
+    """A sentence if either the measured time or the profiler's duration moved, but not both."""
     speed, duration = comparison.speed, comparison["duration"]
     if speed is None or speed.profiled or speed.moved == duration.moved:
         return ""
@@ -201,7 +201,7 @@ def _unseen(comparison: Comparison) -> str:
 
 
 def _by_kernel(kernel: KernelChange | None, kernels: Sequence[KernelChange]) -> str:
-    """The one of several kernels that changed most in the direction of the whole."""
+    """The kernel of several that changed most in the direction of the whole."""
     text = _("The kernel that changed most: {kernel}.")
     if any(kernel and x.moved and abs(x.in_all_s) > abs(kernel.in_all_s) for x in kernels):
         text = _("The kernel that changed most in this direction: {kernel}.")
@@ -210,12 +210,12 @@ def _by_kernel(kernel: KernelChange | None, kernels: Sequence[KernelChange]) -> 
 
 #: Least part of the change for which added and removed kernels are shown.
 _MOSTLY = 0.5
-#: Kernels of a side that are named.
+#: The maximum number of kernels of a side that are named.
 _SEEN = 3
 
 
 def _set_of_kernels(comparison: Comparison) -> str:
-    """The added and removed kernels, if most of the change is theirs, or much of a report's."""
+    """The added and removed kernels, if they are most of the change, or much of a report's."""
     duration = comparison["duration"]
     change = duration.delta if duration.moved else 0.0
     if change is None or duration.old is None or duration.new is None:
@@ -242,7 +242,7 @@ def _set_of_kernels(comparison: Comparison) -> str:
         text = _("The set of kernels differs as well: {kernels}.")
     elif any(one.matched for one in comparison.kernels):
         text = _("Most of it is in the set of kernels: {kernels}; all others take {old} → {new}.")
-    # If there are more than are named, the words give their number.
+    # If there are more kernels than are named, the words give their number.
     elif gone and come and 1 < max(len(gone), len(come)) <= _SEEN:
         text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
     else:
@@ -275,7 +275,7 @@ def _taken(kernel: KernelChange, side: int) -> float | None:
 
 
 def _nothing(comparison: Comparison) -> str:
-    """A sentence if no cause is known, with the count that moved with the time at least as far."""
+    """A sentence if no cause is known, with a count that moved with the time, at least as far."""
     moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
     speed = comparison.speed
     if speed is None or not moved:
@@ -308,7 +308,7 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
         text = _counted(proof.counter)
         if proof.beside is not None:
             text += _beside(proof.beside)
-    # Counts and waits take seconds of the slower side; a grid is a factor of all of it.
+    # Counts and waits take seconds of the slower side; a grid is a factor of its whole time.
     taken = proof.way in ("count", "work", "wait")
     of = cause.kernel or comparison.speed
     part = _of_seconds(proof.score, of.old_s, of.new_s) if taken and of else proof.score
@@ -320,7 +320,7 @@ def _proof(proof: Proof, comparison: Comparison, hunks: Sequence[Hunk], cause: C
 
 
 def _of_seconds(score: float, old_s: Maybe, new_s: Maybe) -> float:
-    """The part (0-1) of a gain or loss for a score, which is a part of its logarithm."""
+    """A score, which is a part of the logarithm of a gain or loss, as a part (0-1) of the gain."""
     change = abs(growth(old_s, new_s) or 0.0)
     return math.expm1(-score * change) / math.expm1(-change) if change else score
 
@@ -345,10 +345,10 @@ def _held(proof: Proof) -> str:
 
 
 def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
-    """Added to the first proof: occupancy that explains as much as a wait, and spills.
+    """A clause added to the first proof: occupancy that explains as much as a wait, and spills.
 
     Larger tiles make a smaller grid and need more registers: two effects of one edit. Without a
-    duration, it is the count that moved the other way.
+    duration, the clause is about the count that moved the other way.
     """
     if not cause.proofs:
         return ""
@@ -366,7 +366,7 @@ def _second(comparison: Comparison, cause: Cause, hunks: Sequence[Hunk]) -> str:
 
 
 def _lanes(comparison: Comparison) -> str:
-    """Lanes that an instruction keeps busy, if more go with less time, or fewer with more."""
+    """Lanes that an instruction keeps busy, if there are more in less time, or fewer in more."""
     lanes, speed = comparison["lanes_per_instruction"], comparison.speed
     moved = growth(lanes.old, lanes.new) or 0.0
     with_it = speed is not None and speed.moved and moved * math.log(speed.speedup) > 0
@@ -386,7 +386,7 @@ def _counted(delta: Delta) -> str:
 
 
 def _change(delta: Delta) -> str:
-    """A counter and its change, as a row has it."""
+    """A counter and its change, as in a row."""
     return _("{what} {change}").format(what=delta.phrase, change=delta.words)
 
 
@@ -549,7 +549,7 @@ def _unexplained(time: TimeSplit | None) -> str:
 
 
 def _limits(comparison: Comparison, cause: Cause) -> list[str]:
-    """Sentences on the code's limits on two devices."""
+    """Sentences about the code's limits on two devices."""
     both = (comparison.old.label, cause.limit_old), (comparison.new.label, cause.limit_new)
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, __ in known}) == 1 < len(known):
@@ -621,7 +621,7 @@ def strip(comparison: Comparison, attribution: Attribution, cause: Cause) -> tup
         for delta in told:
             text = _change(delta)
             if proof.way == "tail" and cause.active is not None:
-                # A slower kernel always takes more cycles: that explains nothing.
+                # A slower kernel always takes more cycles: they explain nothing.
                 before, after = (f"{100 * part:.0f}%" for part in cause.active)
                 text = _("SMs active {before} → {after} of the time").format(
                     before=before, after=after

@@ -2,7 +2,7 @@
 
 Terminal, Markdown, HTML and JSON print a `Story`, without any decision of their own. It has:
 
-* for every hunk that can move a counter its own lines first, then the symbols that link it, the
+* for every hunk that can move a counter, its own lines first, then the symbols that link it, the
   heaviest first, then (outside single hunks) launches, amounts that several hunks share, and the
   unexplained rest;
 * for each of them the time, if its sign is certain despite the sampling error, and every counter to
@@ -10,10 +10,10 @@ Terminal, Markdown, HTML and JSON print a `Story`, without any decision of their
 * for smaller ones their amount: the number of symbols and numbers, and the largest part of one
   counter (or of the time) that all of them make together.
 
-Warp samples are shown as time, an ideal and an excess by the counter that they belong to, and lanes
-by the instructions of their warps, unless they moved differently by `TELLING` or more.
+Warp samples are shown as time, an ideal and an excess by their counter, and lanes by the
+instructions of their warps, unless they moved differently by `TELLING` or more.
 
-That is the order of the source. `leading`, `beyond`, `telling` and `excerpt` sort the same facts
+This is the order of the source. `leading`, `beyond`, `telling` and `excerpt` sort the same facts
 for a reader in a hurry, with the same weights: the hunks of the cause's first proof lead, since the
 strip and the sentence name them; then the time that is linked to a hunk counts, or, if unknown, its
 heaviest counter. `movers` is the reverse, from a counter to the hunks that moved it. `Step` is two
@@ -63,14 +63,14 @@ from workbench.specs import Expectation
 from workbench.units import listed, several, signed
 
 _LANES = "thread_instructions"
-#: The most warp states to name beside a time: those that changed most.
+#: The maximum number of warp states to name beside a time: those that changed most.
 _STALLS = 2
 
 
 class Story(Record, frozen=True):
     """One step. `time_missing` says why `time` is None.
 
-    `panel` has the experiments that are left to try, `tried` the outcome of the old version's.
+    `panel` has the experiments left to try, `tried` the outcome of the old version's experiments.
     `chapters` are the hunks that can move a counter, in the order of the source; `rest` is the part
     that no hunk explains, or no single one.
     """
@@ -118,7 +118,7 @@ class Story(Record, frozen=True):
 
     @property
     def quiet_words(self) -> str:
-        """``No code change: 1 comment hunk, 2 renamed hunks.``, by kind; "" without any."""
+        """``No code change: 1 comment hunk, 2 renamed hunks.``, by kind; "" if there are none."""
         kinds = Counter(hunk.kind for hunk in self.quiet)
         said = [several(number, f"{kind} hunk") for kind, number in kinds.items()]
         return _("No code change: {said}.").format(said=", ".join(said)) if said else ""
@@ -126,7 +126,7 @@ class Story(Record, frozen=True):
     @property
     def quiet(self) -> tuple[Hunk, ...]:
         """The hunks that cannot move any counter: comments, white space, names."""
-        told = any(launch.changes for launch in self.launches)  # in words, by its changes
+        told = any(launch.changes for launch in self.launches)  # in words, for each of its changes
         quiet = (hunk for hunk in self.attribution.hunks if not _active(hunk))
         return tuple(hunk for hunk in quiet if not (told and hunk.kind == "front-matter"))
 
@@ -138,7 +138,7 @@ def explain(
     expectations: Sequence[Expectation] = (),
     placing: Placing | None = None,
 ) -> Story:
-    """Attribute, judge and tell one step.
+    """Attribute, judge and explain one step.
 
     `comparison` is `compare` of the two, `expectations` the predictions of the version's author,
     `placing` the placement of their lines, if already computed. Raises UsageError: an expectation
@@ -187,7 +187,7 @@ def explain(
     )
 
 
-#: The most changes of launches to name beside their links, and the letters of each.
+#: The most changes of launches to name beside their links, and the most letters of each.
 _CHANGES, _SHORT = 2, 60
 #: From this part of a step's change on, an amount without a linked edit is not noise.
 _MUCH = 0.5
@@ -198,8 +198,8 @@ def choose(
 ) -> tuple[tuple[Chapter, ...], Passage]:
     """A chapter for every hunk that can move a counter, and a passage on the unexplained rest.
 
-    A part without a link is not the compiler's if one machine code ran (`doubted`); its origin is
-    unknown if it is much of the step's change, with it or against it.
+    A part without a link is not the compiler's if the same machine code ran (`doubted`); its origin
+    is unknown if it is much of the step's change, with it or against it.
     """
     drafts: dict[int | None, dict[PartKey, _Numbers]] = defaultdict(dict)
 
@@ -369,7 +369,7 @@ Span = tuple[int, int]
 
 
 def leading(story: Story) -> tuple[Chapter, ...]:
-    """The chapters with facts, those that matter most first; all if none has any.
+    """The chapters with facts, the most important first; all chapters if none has facts.
 
     The edit that the sentence names leads, then the time that moved with the step; code whose time
     moved against it comes last.
@@ -402,7 +402,7 @@ def against(story: Story, chapter: Chapter) -> str:
 
 
 def beyond(story: Story, most: int) -> tuple[Tie, ...]:
-    """Ties that no hunk explains alone: the `most` with the longest time, in the story's order.
+    """Ties that no hunk explains alone: the `most` ones with the longest time, in story order.
 
     Unknown source is included, whatever its time.
     """
@@ -435,10 +435,10 @@ def source_lines(profile: Profile, path: str) -> list[str]:
 
 
 def excerpt(chapter: Chapter, rows: int, sides: tuple[Profile, Profile]) -> tuple[Span, Span]:
-    """The lines of a hunk, old and new, that are shown if there is room for `rows` in all.
+    """The old and new lines of a hunk that are shown if there is room for `rows` in all.
 
     It does not begin with lines that are the same on both sides. The line that moved most of the
-    heaviest counter is in the middle of its side's part; every side with code keeps one row.
+    heaviest counter is in the middle of its side; every side with code keeps one row.
     """
     hunk = chapter.hunk
     before = source_lines(sides[0], hunk.old_file)[hunk.old[0] - 1 : hunk.old[1]]
@@ -483,7 +483,7 @@ _HOLDS = 0.5
 
 
 class Mover(Record, frozen=True):
-    """The part of a counter's change that hunks made, one or several together.
+    """The part of a counter's change that one hunk, or several together, made.
 
     `delta` is in `unit`, which is seconds for warp states and the duration; `line` holds most of
     it, if one line does.
@@ -498,9 +498,9 @@ class Mover(Record, frozen=True):
 def movers(story: Story) -> dict[str, tuple[Mover, ...]]:
     """Catalog id -> its movers, those that moved most first; ids without any are left out.
 
-    A counter has movers if it is split over the source's lines, a warp state and the duration if
-    their time is; other counters (ratios, occupancy) are not tied to lines. Amounts below
-    `TELLING`, or of uncertain sign, are left out as everywhere.
+    A counter has movers if it is split over the source's lines, a warp state or the duration if its
+    time is; other counters (ratios, occupancy) are not tied to lines. Amounts below `TELLING`, or
+    of uncertain sign, are left out as everywhere.
     """
     found = {
         split.id: _of_counter(split)
@@ -565,10 +565,10 @@ def _mover_line(amount: Number, lines: Iterable[LineShare]) -> LineShare | None:
 class Step:
     """Two profiles that are compared.
 
-    `expected` are the predictions of the new version's author for this step. `across`: the
-    comparison is meant to be of two devices, so their difference is not a reason against it. Pages
-    never refuse (`force`): they compare profiles that are not comparable too, with the reasons
-    above the numbers (`Comparison.reasons`).
+    `expected` are the predictions of the new version's author for this step. `across`: two devices
+    are compared on purpose, so their difference is not a reason to refuse. Pages never refuse
+    (`force`): they also compare profiles that are not comparable, with the reasons above the
+    numbers (`Comparison.reasons`).
     """
 
     def __init__(
@@ -623,7 +623,7 @@ class Step:
 
     @property
     def leading_codes(self) -> tuple[HunkCode, ...]:
-        """The machine code of every hunk, the hunks that matter most first."""
+        """The machine code of every hunk, the most important hunks first."""
         order = [chapter.hunk.id for chapter in leading(self.story)]
         return tuple(sorted(self.codes, key=lambda one: [*order, one.hunk].index(one.hunk)))
 

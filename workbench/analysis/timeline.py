@@ -1,7 +1,7 @@
-"""The use of the chip over the time of a kernel's run, from PM samples.
+"""The use of the chip over a kernel's run time, from PM samples.
 
-Passes of one launch differ in length: after the end of its own pass a series is absent, not 0, and
-a mean is that of the rows that were sampled.
+Passes of one launch differ in length: after the end of its own pass, a series is absent, not 0, and
+a mean is that of the sampled rows.
 
 Throughputs are in percent of peak. Warp states are in percent of all warps that waited at that
 moment: ncu samples every state except the two in which warps do not stall, so they add up to 100.
@@ -28,7 +28,7 @@ _THROUGHPUTS = (
     ("Device memory", rf"dramc?__throughput{_PEAK}"),
 )
 _STATE = re.compile(r"smsp__warps_issue_stalled_(?P<state>\w+)\.avg$")
-#: The most states to show one by one, and the least mean share (percent) of one.
+#: The most states to show one by one, and the least mean share (percent) of each.
 _STATES, _LEAST = 6, 1.0
 
 
@@ -51,7 +51,7 @@ class Lane(Record, frozen=True):
 
     @property
     def origin(self) -> str:
-        """The metric; for a pass that is shorter than the run, also the known part."""
+        """The metric; if the pass is shorter than the run, also the known part."""
         if self.sampled == 1.0:
             return self.ncu
         return _("{ncu}, sampled for the first {sampled:.0f}% of the run").format(
@@ -130,7 +130,7 @@ def _states(line: Timeline) -> tuple[Lane, ...]:
         for name in line.columns
         if (found := _STATE.match(name))
     }
-    # A share of all waiting warps is known if all their states are.
+    # A share of all waiting warps is known if all their states are known.
     totals = [plus(*values) for values in zip(*(v for __, v in known.values()), strict=True)]
     seen = []
     for name, (state, values) in known.items():

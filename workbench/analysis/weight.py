@@ -88,7 +88,7 @@ class Scale:
         return amount / (rate * self._chip.sms) if self._chip is not None and rate else None
 
     def share(self, counter: str, amount: float) -> float | None:
-        """That time as a part of the longer one of the two durations."""
+        """That time as a part of the longer of the two durations."""
         return over(self.seconds(counter, amount), self._longer)
 
 
@@ -125,7 +125,7 @@ def ranked(comparison: Comparison, scale: Scale) -> list[tuple[float, Delta]]:
 
 
 def most_moved(comparison: Comparison, scale: Scale, most: int) -> tuple[Delta, ...]:
-    """The counters that moved most, at most one per group until every group has had its turn.
+    """The counters that moved most, one per group until every group has had its turn.
 
     Excess and ideal follow from the counters that they belong to, and are left out.
     """
@@ -172,7 +172,7 @@ def _significance(delta: Delta, scale: Scale, cycles: tuple[Maybe, Maybe]) -> fl
     if delta.group == "stalls":
         if _contradicted(old, new, scale, cycles):
             return 0.0
-        # A stall too small to notice may have vanished: its part of all cycles counts.
+        # A stall that is too small to notice may have vanished: its part of all cycles counts.
         part = over(amount, largest(*cycles))
         return said * part if part is not None else 0.0
     if delta.unit == "%" and delta.group not in ("global", "instructions"):

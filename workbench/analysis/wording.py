@@ -1,8 +1,8 @@
-"""Links of a hunk and their numbers, in words: each once.
+"""Links of a hunk and their numbers, in words, each once.
 
-From the parts of a counter's or the time's change it makes titles and rows that terminal, Markdown,
-HTML and JSON style without other words. `story` decides which links and numbers are shown. Code is
-*linked to* the counts of its lines.
+From the parts of a counter's or the time's change it makes titles and rows; terminal, Markdown,
+HTML and JSON style them without adding words. `story` decides which links and numbers are shown.
+Code is *linked to* the counts of its lines.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Tie(Linked, frozen=True):
     facts: tuple[Fact, ...]
     time: TimePart | None = None
     stalls: tuple[StallDelta, ...] = ()
-    #: For link ``elsewhere``, its reason if that is neither a note, the compiler nor noise; for
+    #: For link ``elsewhere``, its reason if it is neither a note, the compiler nor noise; for
     #: ``launch``, its changes.
     instead: str = ""
 

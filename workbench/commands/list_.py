@@ -86,7 +86,7 @@ def command(target: str, where: Selection, page: int | None, format_: str) -> No
 
 @contextlib.contextmanager
 def _kept(broken: list[WorkbenchError] | None) -> Iterator[None]:
-    """Note an error of one study and go on; `broken` None: raise it."""
+    """Record an error of one study and go on; `broken` None: raise it."""
     try:
         yield
     except UsageError as error:

@@ -128,7 +128,7 @@ launch_option = click.option(
 )
 
 
-#: Which recorded profiles are meant: a `Selection`.
+#: The recorded profiles to use: a `Selection`.
 moved_options = (problem_option, study_option, device_option)
 _selection = (*moved_options, engine_option)
 selection_options = folded("selection", Selection, *_selection)
@@ -154,7 +154,7 @@ two_source_options = folded(
 
 
 class Detail(NamedTuple):
-    """Detail of a comparison: also the machine code of hunks, or the memory chart alone."""
+    """Detail of a comparison: also the machine code of hunks, or only the memory chart."""
 
     sass: bool
     memory: bool
@@ -184,7 +184,7 @@ def _named(**given: Any) -> Named:
     return Named.of(find_project(), Named(**given))
 
 
-#: The versions and the problem that are meant: a `Named`.
+#: The versions and the problem to use: a `Named`.
 named_options = folded(
     "named",
     _named,
@@ -311,7 +311,7 @@ time_options = folded(
 
 
 class Stored(NamedTuple):
-    """Choice of stored times: none (`again`), or those that are not older than `since`."""
+    """The choice of stored times: none (`again`), or those that are not older than `since`."""
 
     again: bool | None
     since: str

@@ -62,7 +62,7 @@ def command(
     plan = SitePlan(Workspace(), targets, out, lasting=True, languages=languages)
     plan.check()
     try:
-        # The port first: if it is taken, the error should come before pages are rendered.
+        # The port comes first: if it is taken, the error should precede the rendering of pages.
         with listening(plan.folder, host, port, live=watching) as server:
             _stay(plan, server, watching)
     except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def command(
 
 
 def _stay(plan: SitePlan, server: Server, watching: bool) -> None:
-    # Before the first build, so that changes during the build are noticed after it.
+    # This precedes the first build, so that changes during the build are noticed after it.
     found = changes(plan.sources())
     _build(plan, server)
     say(server.url)

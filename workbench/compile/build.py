@@ -1,9 +1,9 @@
 """Compile a version to a cubin once, and cache the result by content.
 
 An entry of the cache (``$XDG_CACHE_HOME/workbench/build/<key>/``) is written beside
-its place and renamed into it, so a reader sees a whole entry or none. Its key covers
-all that decides the outcome: the sources with their project paths, flags, defines,
-architecture and the compiler's version. An entry that does not match its own checksums is rebuilt.
+its place and renamed into it, so a reader sees a whole entry or none. Its key covers everything
+that decides the outcome: the sources with their project paths, flags, defines, architecture and the
+compiler's version. An entry that does not match its own checksums is rebuilt.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _REMARK = re.compile(
 #: A shared array of a kernel in PTX.
 _DECLARED = re.compile(r"\.shared .*\.b8 \S+\[(\d+)\]")
 _SUMMARY = re.compile(r"^\d+ (?:catastrophic )?errors? detected|^Compilation terminated|^Remark:")
-#: Errors shown in full; one mistake can cause hundreds.
+#: The number of errors shown in full; one mistake can cause hundreds.
 _SHOWN = 5
 
 
@@ -85,8 +85,8 @@ class Diagnostic(Record, frozen=True):
 def resources(log: str) -> tuple[KernelResources, ...]:
     """Return the resources that ``ptxas -v`` reports for each kernel, in its order.
 
-    Sizes in bytes. `constant` sums the banks; from compute capability 9.0 on, this ptxas no longer
-    counts the parameters among them and often names none.
+    Sizes are in bytes. `constant` sums the banks; from compute capability 9.0 on, ptxas no longer
+    includes the parameters in them and often names no bank.
     """
     found: dict[str, KernelResources] = {}
     kernel = function = ""
@@ -98,7 +98,7 @@ def resources(log: str) -> tuple[KernelResources, ...]:
         elif match := _FUNCTION.search(line):
             function = match[1]
         elif match := _STACK.search(line):
-            # A function that was not inlined has a frame of its own; not the kernel's.
+            # A function that was not inlined has its own frame, which is not the kernel's.
             if function == kernel:
                 frame = (int(match[1]), int(match[2]), int(match[3]))
         elif (match := _USED.search(line)) and kernel:
@@ -139,7 +139,7 @@ def warnings(log: str) -> str:
 
 
 def remarks(made: Build, kernels: Collection[str]) -> Iterator[str]:
-    """Yield ptxas's changes to kernels of a build that their author should know about."""
+    """Yield ptxas's changes to a build's kernels about which their author should know."""
     for each in (each for each in made.resources if each.name in kernels):
         name, body = own_name(each.name), entry_text(made.ptx, each.name)
         if each.spill_stores or each.spill_loads:
@@ -276,7 +276,7 @@ _ENTRIES = msgspec.json.Decoder(_Kept)
 
 
 def effective_flags(version: Version) -> tuple[str, ...]:
-    """The flags a version is compiled with: defaults, its own, its defines."""
+    """The flags with which a version is compiled: defaults, its own, its defines."""
     if version.kind == "triton":
         return tuple(f"{name}={value}" for name, value in version.defines.items())
     own_standard = any(flag.startswith(("-std", "--std")) for flag in version.flags)
@@ -305,8 +305,8 @@ def build(
     NVRTC. `limit`: when to stop it.
 
     Raises:
-        KernelError: it does not compile (the compiler's message at the file's line), or that takes
-            more time or memory than it may.
+        KernelError: it does not compile (the compiler's message at the file's line), or takes more
+            time or memory than allowed.
         MissingError: no compiler, or no place to keep the result.
         UsageError: an architecture or a flag that the compiler does not know, or a version that
             brings no kernel of its own.
@@ -377,7 +377,7 @@ def _compile(
     try:
         with tempfile.TemporaryDirectory(prefix="wb") as temporary:
             folder = Path(temporary)
-            for each in include_folders(flags):  # `-Ia` and `"../b.h"`: a must be there
+            for each in include_folders(flags):  # `-Ia` and `"../b.h"`: a must exist
                 (folder / each).mkdir(parents=True, exist_ok=True)
             for source in sources:
                 target = folder / source.path
@@ -465,7 +465,7 @@ def _check_kernels(version: Version, made: Build) -> None:
                 f"`template __global__ void {example}(...);` with the types of its parameters, "
                 f'and write kernel = "{example}".'
             )
-            if len(kinds) == 1:  # arguments may be defines, whose values differ in a tuning
+            if len(kinds) == 1:  # arguments may be defines, whose values differ within a tuning
                 hint += f' Only {kinds[0]} is compiled: select it with kernel = "{base}".'
             elif kinds:
                 hint += f" Compiled: {', '.join(kinds)}."

@@ -46,7 +46,7 @@ _FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 def reach(root: Path, *more: Path) -> tuple[str, ...]:
     """Return the folders and files that a compiler may read.
 
-    `root` is the project's root, of which it sees only the copies; `more` is its own folder.
+    `root` is the project's root, of whose files it sees only copies; `more` is its own folder.
     """
     # The user, not a file in the project, sets folders of headers in the environment.
     named = [each for name in _NAMED for each in os.environ.get(name, "").split(os.pathsep)]
@@ -92,7 +92,7 @@ def restrict(reading: Iterable[str], writing: str) -> None:
     """Permanently restrict this thread, and all that it starts, to opening these paths.
 
     `reading` are folders and files that may be read and run, `writing` a folder that may also be
-    written. Raises OSError: the system cannot do so.
+    written. Raises OSError: the system cannot restrict them.
     """
     ruleset = _checked(_call(_CREATE, struct.pack("=Q", _ALL), 8, 0))
     try:

@@ -49,7 +49,7 @@ from workbench.specs import Version
 from workbench.study.frontmatter import place
 
 HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
-#: Variables from which nvcc takes further flags; they change its output.
+#: Variables from which nvcc takes further flags, which change its output.
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 #: A restricted compiler's results are cached separately: its messages are for that caller only.
 _CLOSED = ("closed",)
@@ -115,7 +115,7 @@ def _nvcc_version(nvcc: Path) -> str:
 
 
 class StoppedError(Exception):
-    """A compiler was ended, or failed, because it took more time or memory than it may.
+    """A compiler was ended, or failed, because it took more time or memory than allowed.
 
     `took` is like ``took longer than 30 s``; `hint` gives advice.
     """
@@ -149,7 +149,7 @@ def run_compiler(
     text: str = "",
     reach: tuple[str, ...] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a compiler, and end it with its children; StoppedError: it takes more than it may."""
+    """Run a compiler, and end it with its children; StoppedError: it exceeds its limits."""
     if env is None:  # temporary files are removed with the folder
         env = {**environment(), "TMPDIR": str(folder), "LC_ALL": "C"}
     with guarded() as guard:
@@ -253,7 +253,7 @@ class Nvcc:
         return [self.name, self.version, *variables, *_CLOSED[: self._reach is not None]]
 
     def architectures(self) -> list[str]:
-        """The real architectures that it compiles for, like ``sm_90``."""
+        """The real architectures for which it compiles, like ``sm_90``."""
         done = run_compiler([str(self.path), "--list-gpu-code"], NEUTRAL, Deadline(), environment())
         return re.findall(r"^sm_\w+$", done.stdout, re.MULTILINE)
 
@@ -326,7 +326,7 @@ class Nvrtc:
     """NVRTC of the ``emulator`` extra, in a child process (`workbench.compile.nvrtc`).
 
     The child has its own working folder, and a crash of the native library ends only the child.
-    `version` is that of the wheel; `closed_to` as for `Nvcc`.
+    `version` is that of the wheel; `closed_to` is as for `Nvcc`.
     """
 
     name = "nvrtc"
@@ -342,7 +342,7 @@ class Nvrtc:
         return [self.name, self.version, headers, *_CLOSED[: self._closed_to is not None]]
 
     def architectures(self) -> list[str]:
-        """The real architectures that it compiles for, like ``sm_90``."""
+        """The real architectures for which it compiles, like ``sm_90``."""
         names = self._ask(NEUTRAL, {}, Deadline()).get("architectures")
         return [str(name) for name in names] if isinstance(names, list) else []
 
@@ -414,7 +414,7 @@ def ask(
     """Ask a compiler's child process; ``missing`` in its answer says why it is not available.
 
     `request` is sent to it as JSON; `limit`: when to stop it. Raises StoppedError: it took more
-    time or memory than it may.
+    time or memory than allowed.
     """
     start = own_module(module, cwd=folder, env=env)
     done = run_compiler(start.argv, start.cwd, limit, start.env, json.dumps(request))
@@ -454,8 +454,8 @@ def _found(closed_to: Path | None = None) -> Iterator[Nvcc | Nvrtc]:
 def choose(name: str = "auto", closed_to: Path | None = None) -> Nvcc | Nvrtc:
     """The compiler to use: nvcc if installed, else NVRTC; or the named one.
 
-    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` as for `Nvcc`. Raises MissingError: not
-    installed (the hint says how to get one), or its files cannot be restricted here.
+    `name` is ``nvcc``, ``nvrtc`` or ``auto``; `closed_to` is as for `Nvcc`. Raises MissingError:
+    not installed (the hint says how to get one), or its files cannot be restricted here.
     """
     if closed_to is not None:
         closed.required()
@@ -507,7 +507,7 @@ class Triton:
 
     @property
     def identity(self) -> list[str]:
-        """All that affects its output apart from the source, for the cache's key."""
+        """Everything except the source that affects its output, for the cache's key."""
         (launch,) = self._version.launches
         return [
             self.name,

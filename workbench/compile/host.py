@@ -22,7 +22,7 @@ def built(
 
     Raises:
         MissingError: the compiler does not run, or does not end in time.
-        WorkbenchError: it does not compile; as `failed` says.
+        WorkbenchError: it does not compile (`failed`).
     """
     with private_folder() as holder:
         out = Path(holder) / "library.so"

@@ -1,8 +1,8 @@
 """Machine code that is not compiled here: a lifted launch's module, as a version's build.
 
-A version whose front matter has `image` is run as it was recorded. Its text is the source as far as
-it was found, cut to the device code: a comment ``// from softmax.cu:17`` names the place of the
-lines after it in the file that the line table names. So counters are shown at the version's own
+A version whose front matter has `image` is run as it was recorded. Its text is the source, as far
+as it was found, reduced to the device code: a comment ``// from softmax.cu:17`` names the place of
+the lines after it in the file that the line table names. So counters are shown at the version's own
 lines, and a version made from that text is compared with it line by line.
 """
 
@@ -54,7 +54,7 @@ def load_image(project: Project, version: Version) -> Image:
 
     Raises:
         MissingError: the folder does not exist.
-        DataError: it is damaged, or holds another image than the version was written for.
+        DataError: it is damaged, or holds an image that is not the version's.
         KernelError: the image has no kernel with a launch's name.
     """
     folder = project.kernels / version.study / FOLDER
@@ -120,7 +120,7 @@ def fits(image: str, chip: str) -> bool:
 
 
 def check_fits(version: Version, image: str, chip: str) -> None:
-    """Refuse a chip that cannot run the image; MissingError: it was made for another one."""
+    """Refuse a chip that cannot run the image; MissingError: it was made for another chip."""
     if not fits(image, chip):
         raise MissingError(
             f"{version.id} is machine code for {image}, which an {chip} does not run",
@@ -227,7 +227,7 @@ def has_ptx(cubin: bytes) -> bool:
 
 
 def _ptx_inside(elf: ELFFile, files: Iterable[str]) -> str:
-    """Return the PTX that ``-lineinfo`` leaves in machine code, line for line; empty without.
+    """Return the PTX that ``-lineinfo`` leaves in machine code, line for line, if any.
 
     It has lost its ``.file`` directives; the machine code gives each instruction's line.
     """

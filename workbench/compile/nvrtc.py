@@ -80,7 +80,7 @@ def answer(request: dict[str, Any]) -> dict[str, object]:
             return compile_file(nvrtc, request["source"], request["options"])
         _, numbers = nvrtc.nvrtcGetSupportedArchs()
     except RuntimeError as error:
-        # cuda-bindings loads the library on the first call, and says so if it cannot.
+        # cuda-bindings loads the library on the first call, and reports it if it cannot.
         return {"missing": str(error)}
     return {"architectures": [f"sm_{number}" for number in numbers]}
 

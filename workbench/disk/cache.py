@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def digest_of(*words: str) -> str:
-    """A hash of some strings, for `entry_name`."""
+    """A hash of strings, for `entry_name`."""
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 

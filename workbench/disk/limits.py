@@ -1,9 +1,9 @@
 """Limit input before it is read, for one file and for many; variables can lift a limit.
 
 Files come from anybody. Their expanded size is bounded before they are expanded, so that a file of
-some kilobytes can take neither the machine's memory nor its evening. The limits are far above
-anything ever seen of each kind. If an honest file still exceeds one, an environment variable lifts
-it. A project's setting cannot: it would come with the file.
+a few kilobytes can exhaust neither the machine's memory nor its time. The limits are far above
+anything ever seen of each kind. If an honest file still exceeds a limit, an environment variable
+lifts it. A project's setting cannot: it would come with the file.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ SIZE_VARIABLE, TIME_VARIABLE = "WORKBENCH_LIMIT_MIB", "WORKBENCH_LIMIT_S"
 #: Sets how much memory work may take (`memory`).
 MEMORY_VARIABLE = "WORKBENCH_MEMORY_MIB"
 _LEAST_MEMORY = 4096 * MIB
-#: Content may be this many times as large as its compressed file. The ratio of recorded profiles is
-#: 13, of reports with many launches of one kernel 50, of zeros 30,000.
+#: Content may be this many times as large as its compressed file. The ratio is 13 for recorded
+#: profiles, 50 for reports with many launches of one kernel, 30,000 for zeros.
 RATIO = 500
 #: The ratio applies above this size: small content may be as repetitive as it likes.
 RATIO_FROM = 16 * MIB
 #: A zstd block holds at most 128 KiB, and takes at least four bytes: this many expand to 32 MiB.
 _BITE = 1 << 10
 
-#: More than 64 names joined by dots: the parser walks over all earlier ones for each.
+#: More than 64 names joined by dots: for each, the parser walks over all earlier ones.
 _DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}(?=[\w"'-])"""
 )
@@ -49,7 +49,7 @@ class TotalLimit:
     Refused files do not count, so that small ones after them have room. `what` names it in
     messages; `most` is in bytes, or ``places`` with `count`. `ratio`: this many times a compressed
     file's size is not counted: honest records expand far less. `each`: the most for one file; 0: as
-    for all.
+    for all files.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TotalLimit:
 #: Expanded small files: recorded profiles, at most 13 times their size, do not count.
 EXPANDED = TotalLimit("small files expanded beyond 40 times their size", 128 * MIB, ratio=40)
 SOURCES = TotalLimit("the sources that a command reads", 128 * MIB)
-#: A version in CUDA C++ with all of CUTLASS in its project looks up some thousands.
+#: A version in CUDA C++ with all of CUTLASS in its project looks up several thousand places.
 LOOKUPS = TotalLimit("the places where includes are looked for", MIB, each=50_000, count=True)
 
 
@@ -249,7 +249,7 @@ def inflate(
 def _at_once(data: bytes) -> bytes | None:
     """Decompress a frame at once, in half the time; None on any error.
 
-    The decoder in pieces then reports the error.
+    The decoder that works in pieces then reports the error.
     """
     try:
         return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)

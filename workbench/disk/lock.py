@@ -37,16 +37,16 @@ class BusyError(MissingError):
 def locked(root: Path, timeout_s: float, name: str = "", *, keep: bool = False) -> Iterator[None]:
     """Exclude other writers for the length of the block.
 
-    `root` is made if it is missing. `name` is a folder below it, to lock only that one. The lock
-    file is removed at the end, unless `keep` is set, for a folder that is not read by users. A
-    waiter that then holds the lock of a removed file notices by its inode and tries again.
+    `root` is made if it is missing. `name` is a folder below it, to lock only that folder. The lock
+    file is removed at the end, unless `keep` is set, for a folder that users do not read. A waiter
+    that then holds the lock of a removed file notices this by its inode and tries again.
 
     Raises:
         BusyError: another writer kept the lock for `timeout_s` seconds.
         MissingError: the folder is not writable, or its file system has no locks.
         DataError: the folder or its lock is a link.
     """
-    import socket  # reading commands do not pay for it
+    import socket  # commands that only read do not pay for it
 
     home = root / name
     deadline = time.monotonic() + timeout_s

@@ -4,8 +4,8 @@ Every folder on the way is opened by itself, relative to the one above and with 
 opened folder is the checked one, even if names are exchanged meanwhile. A system without such calls
 (Windows) checks each folder before it is used.
 
-The folder that everything is relative to is taken as the user named it, except for its last part:
-``profiles`` of a checkout may not be a link either.
+The root folder is used as the user named it, except for its last part: a checkout's ``profiles``
+may not be a link either.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Opened(NamedTuple):
 def unanswered(error: BaseException) -> WorkbenchError | None:
     """The error for a failure of the system; None for another kind of error.
 
-    That is a name that no file system takes, or a lack of memory, processes or open files: wherever
-    it happens, it is not our error.
+    Such a failure is a name that no file system takes, or a lack of memory, processes or open
+    files: wherever it happens, it is not a fault of ours.
     """
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(unanswered, error.exceptions)), None)
@@ -136,7 +136,7 @@ def parts_of(root: Path, name: str) -> list[str]:
 def folder(root: Path, parts: list[str], *, create: bool = False) -> Iterator[Opened]:
     """Open the folder `parts` below `root`; `create` makes missing ones.
 
-    `parts` are checked names (`parts_of`), perhaps none.
+    `parts` are checked names (`parts_of`), possibly none.
 
     Raises:
         DataError: one of them is a link.
@@ -162,7 +162,7 @@ def _entered(above: Opened, name: str, create: bool) -> Opened:
     if create:
         with contextlib.suppress(FileExistsError):
             os.mkdir(above.at(name), dir_fd=above.handle)
-    if above.handle is None or name == "..":  # a root that was named like this: ../reports
+    if above.handle is None or name == "..":  # a root with a name like ../reports
         status = path.stat() if name == ".." else above.status(name)
         if status is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

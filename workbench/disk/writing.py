@@ -20,7 +20,7 @@ from workbench.disk.opening import FILE, Opened, folder, linked, parts_of, refus
 from workbench.errors import UsageError
 
 _BEFORE, _AFTER = ".workbench-", ".tmp"
-#: Another host's half-written file counts as abandoned after so many seconds.
+#: Another host's half-written file counts as abandoned after this many seconds.
 _FORGOTTEN_S = 24 * 3600.0
 #: Folders, by device and inode, from which this process has removed killed writers' files.
 _tidied: set[tuple[int, int]] = set()
@@ -32,7 +32,7 @@ _TAIL = 1 << 16
 
 
 def is_temporary(name: str) -> bool:
-    """Test whether a name is that of a file that a killed writer left half written."""
+    """Test whether a name belongs to a file that a killed writer left half-written."""
     return name.startswith(_BEFORE) and name.endswith(_AFTER)
 
 
@@ -60,9 +60,9 @@ def replace_file(root: Path, name: str, data: bytes, *, durable: bool = False) -
 def append_file(root: Path, name: str, data: bytes) -> None:
     """Add whole lines to the end of a file, durably; call under a lock.
 
-    First removes a killed writer's unfinished line; without space for all, the file is unchanged.
-    `root` and `name` as for `replace_file`; each line of `data` ends with a newline. Raises
-    MissingError, DataError: as `replace_file`.
+    First removes a killed writer's unfinished line; without space for all lines, the file is
+    unchanged. `root` and `name` are as for `replace_file`; each line of `data` ends with a newline.
+    Raises MissingError, DataError: as `replace_file`.
     """
     with _at(root, name) as (place, file):
         handle = open_locked(place, file)
@@ -96,7 +96,7 @@ def _end_of_lines(handle: int) -> int:
 
 @contextlib.contextmanager
 def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
-    """A file to write in the block, which then replaces another: whole or not at all.
+    """A file to write in the block; it then replaces another, whole or not at all.
 
     For content too large to be held as bytes; `root` and `name` are as for `replace_file`. Raises
     MissingError, DataError: as `replace_file`.
@@ -120,7 +120,7 @@ def replacing(root: Path, name: str) -> Iterator[BinaryIO]:
 def new_folder(root: Path, name: str) -> Iterator[Path]:
     """Yield a folder to fill in the block, which then gets its name: whole or not at all.
 
-    The next writer beside it removes a killed writer's remains. `root` and `name` as for
+    The next writer beside it removes a killed writer's remains. `root` and `name` are as for
     `replace_file`; the folder must not exist.
 
     Raises:
@@ -262,7 +262,7 @@ def _prune(root: Path, parts: list[str]) -> None:
 def clear_folder(root: Path, name: str, *, keep: str = "") -> None:
     """Make the folder `name` below `root`, and remove all its entries.
 
-    `root` and `name` as for `replace_file`; the entry `keep` stays.
+    `root` and `name` are as for `replace_file`; the entry `keep` stays.
 
     Raises:
         DataError: a link on the way; links inside are removed, not followed.
@@ -286,7 +286,7 @@ def _remove_tree(path: str, handle: int | None = None) -> None:
 
 
 def tidy_folder(root: Path, name: str = "") -> None:
-    """Remove files that killed writers left half written in a folder; call under its lock."""
+    """Remove files that killed writers left half-written in a folder; call under its lock."""
     with contextlib.suppress(OSError), folder(root, parts_of(root, name) if name else []) as place:
         _tidy(place)
 
@@ -330,7 +330,7 @@ def _temporary() -> str:
 
 def _host() -> str:
     """Return a mark of this host or container, eight hexadecimal digits that hide its name."""
-    import socket  # reading commands do not pay for it
+    import socket  # commands that only read do not pay for it
 
     words = socket.gethostname()
     with contextlib.suppress(OSError):
@@ -368,7 +368,7 @@ def _tidy_once(place: Opened) -> None:
 def private_folder() -> Iterator[str]:
     """A fresh temporary folder that no other user may enter, removed at the end of the block.
 
-    The first call in a process removes those that killed processes of ours left: folders of this
+    The first call in a process removes those that our killed processes left: folders of this
     user whose names give this host and a process that no longer runs. Raises OSError: no folder for
     temporary files is writable.
     """

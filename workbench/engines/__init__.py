@@ -52,7 +52,7 @@ class RunOptions(Record, frozen=True):
     `seed` is for the inputs; None: a fresh one. `limit` bounds compiling a version and running it
     on a problem; also all work, if it has an end. `arch` is the target; empty: that of the GPU
     here. `launcher` precedes every command, as in a shell. `gpus`: ``all``, or numbers and UUIDs
-    with commas between them; empty: the first. `on`: the cluster that runs the jobs (``slurm``);
+    separated by commas; empty: the first. `on`: the cluster that runs the jobs (``slurm``);
     empty: this machine. `instruction_limit`: instructions of one thread after which the emulator
     stops a kernel.
     """
@@ -66,7 +66,7 @@ class RunOptions(Record, frozen=True):
     instruction_limit: int | None = None
 
     def within(self, seconds: float | None) -> RunOptions:
-        """The same options, ending after this many seconds; None: only the limits of the parts."""
+        """The same options, ending after this many seconds; None: only the parts are limited."""
         if seconds is None:
             return self
         # The time that a cluster's jobs wait in the queue is not work.
@@ -77,7 +77,7 @@ class Where(Record, frozen=True):
     """The worker's place and time limit.
 
     `launcher` precedes every command (``srun --gres=gpu:1``); `arch` is the target. `gpus` are the
-    UUIDs of those that share the work, all of one model (`device`); empty: CUDA's first.
+    UUIDs of the GPUs that share the work, all of one model (`device`); empty: CUDA's first GPU.
     """
 
     arch: str
@@ -234,12 +234,12 @@ class Engine(abc.ABC):
 
 
 def fresh_seed() -> int:
-    """A random seed, so that no kernel is right by chance."""
+    """A random seed, so that no kernel gives a right result by chance."""
     return int.from_bytes(os.urandom(4), "little")
 
 
 def now() -> str:
-    """The time as records hold it: ISO 8601, UTC, in seconds."""
+    """The current time as records hold it: ISO 8601, UTC, in seconds."""
     return iso_time(time.time())
 
 

@@ -22,12 +22,12 @@ def choose(
 ) -> Engine:
     """Return the GPU's engine if it can run, else the emulator.
 
-    `wanted` is ``auto``, ``emulator``, or any other word for the GPU's. A GPU behind a launcher is
-    not queried from here. `profiling`: ncu is needed as well.
+    `wanted` is ``auto``, ``emulator``, or any other word for the GPU's engine. A GPU behind a
+    launcher is not queried from here. `profiling`: ncu is needed as well.
 
     Raises:
-        MissingError: the GPU's was requested and cannot run here; or neither it nor a compiler for
-            the emulator is here. It says what is missing and what works without it.
+        MissingError: the GPU's engine was requested and cannot run here; or neither it nor a
+            compiler for the emulator is here. It says what is missing and what works without it.
         UsageError: see `workbench.engines.host.presence.choose_where`.
     """
     if wanted != "emulator":

@@ -2,8 +2,8 @@
 
 One process verifies, times and profiles, so that ncu profiles exactly the verified code: the same
 module in the same context on the same buffers. It runs in the project root, reads a file of jobs
-and writes one of results; its printed output is not read. Its exit code is 0 if all went well, 1 if
-a result names a failure.
+and writes a file of results; its printed output is not read. Its exit code is 0 if all went well, 1
+if a result names a failure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from workbench.engines.host.job import (
 )
 from workbench.model import Notice
 
-#: After these failures the process cannot do further jobs.
+#: After these failures, the process cannot do further jobs.
 _FATAL = frozenset(("internal", "no-device", "no-pycuda"))
 #: Seconds between two polls for further jobs.
 _LOOK_S = 0.01
@@ -47,7 +47,7 @@ _RESTED_S = 0.5
 
 
 def _checked(result: Result, job: Job, check: Check, again: str = "") -> Result:
-    """The result with its check, and a failure if it is wrong; `again`: a second run's seed."""
+    """The result with its check, and a failure if it is wrong; `again`: seed of a second run."""
     version = job.executable.version
     failure = Failure(
         kind="wrong-result",
@@ -146,7 +146,7 @@ class Answers:
 
 
 def incoming(path: Path, idle: Callable[[], None]) -> Iterator[Job]:
-    """Yield the jobs in a file, and those added to it, as long as it says that more follow.
+    """Yield the jobs in a file, and those added to it as long as it says that more follow.
 
     The file is only ever replaced as a whole. `idle` is called before waiting for others. Raises
     OSError, msgspec.DecodeError: it cannot be read, or holds something else.
@@ -211,7 +211,7 @@ def work(jobs: Iterator[Job], answers: Answers) -> None:
 
 
 def _claimed(job: Job) -> bool:
-    """Test whether this worker may do a job that others have, too."""
+    """Test whether this worker may do a job that other workers have as well."""
     if not job.claim:
         return True
     try:

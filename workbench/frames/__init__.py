@@ -6,9 +6,9 @@ bytes, percent 0-100). A counter that a profile lacks is a row with NaN and the
 reason in `missing`, never zero and never silently absent.
 
 Profiles may come from an iterator (`Store.profiles`): none is held once its rows are
-made. `stored` gives the frames of a whole store, a limited number of rows at a time. It decodes
-only the metrics of a profile that the wanted counters are named after, or, if these are not enough,
-all of it. The rows of a profile are kept in the user's cache, by the profile's content, for
+made. `stored` gives the frames of a whole store, a limited number of rows at a time. Of a profile
+it decodes only the metrics with the names of the wanted counters or, if these are not enough,
+everything. The rows of a profile are kept in the user's cache, by the profile's content, for
 programs that ask for the same few counters again.
 """
 
@@ -93,7 +93,7 @@ def counters(
     Returns:
         Columns `KEYS` then `COUNTER_COLUMNS`. `value` is float64 and NaN where `missing` says why.
         `implausible` is the counter's bound (`100% at most`) where the value breaks it, else empty.
-        `ncu` is the metric or formula that the value came from.
+        `ncu` is the metric or formula from which the value came.
     """
     return frame_of(counter_rows(_each(profiles), metrics), _kinds(KEYS + COUNTER_COLUMNS))
 
@@ -214,7 +214,7 @@ def stored(
 ) -> Iterator[pd.DataFrame]:
     """A table of all that a store holds, in frames of at most `rows` rows.
 
-    Profiles are read one by one, and only as far as the table asks: ten thousand of them
+    Profiles are read one by one, and only as far as the table requires: ten thousand of them
     take no more memory than a hundred.
 
     Args:
@@ -278,12 +278,12 @@ def _kinds(columns: tuple[str, ...]) -> dict[str, Kind]:
 
 #: Raised whenever a profile's file is decoded differently.
 EDITION = 1
-#: Oldest entries are dropped beyond this many bytes; three counters of a profile take 600.
+#: Beyond this many bytes, the oldest entries are dropped; three counters of a profile take 600.
 _LIMIT = 64 << 20
 #: More counters than this are not kept: they would take as much room as the profiles themselves.
 _MOST = 16
 
-#: A row of `workbench.frames.counters`, as JSON gives it back.
+#: A row of `workbench.frames.counters`, as decoded from JSON.
 _Kept = tuple[str, str, str, str, str, str, int, str, str, float | None, str, str, str, str, str]
 
 
@@ -298,7 +298,7 @@ class Filters(TypedDict, total=False):
 
 
 def stored_rows(store: Store, metrics: Sequence[str] | None, where: Filters) -> Iterator[Row]:
-    """The rows of `workbench.frames.counters` of all profiles that match, profile by profile.
+    """The rows of `workbench.frames.counters` for all profiles that match, profile by profile.
 
     Raises DataError: a file is damaged.
     """

@@ -1,4 +1,4 @@
-"""Rows into typed columns, a few bytes a value, so that frames of millions of rows fit.
+"""Typed columns from rows, a few bytes per value, so that frames of millions of rows fit.
 
 A name that occurs in a million rows is kept once, and its number a million times, as pandas keeps a
 category; numbers are machine numbers, not Python objects.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Kind = Literal["category", "float", "int", "time", "object"]
 
-#: Rows that are held as tuples at a time.
+#: The number of rows that are held as tuples at a time.
 _AT_ONCE = 4096
 
 
@@ -35,7 +35,7 @@ class _Numbered:
 
 
 def frame_of(rows: Iterable[Row], columns: dict[str, Kind]) -> pd.DataFrame:
-    """A frame of rows, each with a value for every column; None if a float has no value.
+    """A frame of rows, each with a value for every column; None stands for a missing float.
 
     A category's values are strings; a time is ISO 8601 in UTC, or None.
     """

@@ -1,7 +1,7 @@
 """Study and store joined: the records of a study, as a ladder for each device and problem.
 
 A *ladder* is one study on one device and problem, a *rung* one version on it. `find_ladders` finds
-them; it and the rungs follow from paths alone
+them; ladders and rungs follow from paths alone
 (``profiles/<device>/<study>/<version>/<problem>.<engine>.json.zst``, and ``.time.json.zst`` for
 times). No file is decoded, and no study is loaded, before it is needed.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Engines in order of preference.
 ENGINES = ("ncu", "emulator")
-#: The store's layout for times (see workbench.store); their paths are all that is needed here.
+#: The store's layout for times (see workbench.store); only their paths are needed here.
 _TIME_SUFFIX = ".time.json.zst"
 
 
@@ -110,7 +110,7 @@ class Rung:
 
     @property
     def record(self) -> RecordedProfile | None:
-        """The one of `records` that represents the version."""
+        """The one in `records` that represents the version."""
         return min(self.records, key=lambda each: ENGINES.index(each.engine), default=None)
 
     @cached_property
@@ -127,7 +127,7 @@ class Rung:
 
     @cached_property
     def timed_on(self) -> str:
-        """The device of its recorded time, as a list needs it; "" without one."""
+        """The device of its recorded time, as a list needs it; "" without a time."""
         path = self.ladder.files.get((self.id, "time"))
         try:
             return self.ladder.family.summaries.timed_on(path) if path else ""
@@ -138,7 +138,7 @@ class Rung:
     def duration(self) -> float | None:
         """All its kernels' time under the profiler, in seconds."""
         if "profile" in vars(self):
-            # Planning pages, for which ladders are found, reads no duration.
+            # Planning pages, for which ladders are found, needs no duration.
             from workbench.analysis.aggregate import kernel_seconds
 
             return kernel_seconds(self.profile) if self.profile else None
@@ -169,7 +169,7 @@ class Rung:
         baseline = self.ladder.baseline
         if self.timing:
             from workbench.analysis.times.timing import (
-                speed_beside,  # planning pages reads no speed
+                speed_beside,  # planning pages needs no speed
             )
 
             return speed_beside(self.timing, baseline.timing if baseline else None)
@@ -193,7 +193,7 @@ class Rung:
         )
 
     def stale(self, captured_hash: str) -> bool:
-        """True if the source has changed since; False if either side is unknown."""
+        """True if the source has changed since then; False if either side is unknown."""
         now = self.ladder.study.source_hash(self.id)
         return bool(now and captured_hash and now != captured_hash)
 
@@ -262,7 +262,7 @@ class Ladder:
         self.problem = problem
         self.rungs: dict[str, Rung] = {}
         self.files: dict[tuple[str, str], Path] = {}
-        # No ladders, so that the profiles of a finished one can be released.
+        # It holds no ladders, so that the profiles of a finished one can be released.
         self.elsewhere: dict[str, dict[tuple[str, str], Path]] = {}
         self.damaged = damaged
         self._steps: dict[tuple[str, str, str], Step] = {}
@@ -271,7 +271,7 @@ class Ladder:
         return f"<{type(self).__name__} {self.name} {self.problem} {self.device}>"
 
     def add(self, version: str, engine: str, path: Path, entry: Entry | None) -> None:
-        """Note a recorded file; `entry` is None for a time."""
+        """Add a recorded file; `entry` is None for a time."""
         rung = self.rungs.setdefault(version, Rung(self, version))
         if entry is None:
             rung.timed = True
@@ -321,14 +321,14 @@ class Ladder:
 
     @cached_property
     def baseline(self) -> Rung | None:
-        """The library to beat, if it is recorded here: the baseline of most times."""
+        """The library to beat, if it is recorded here: the most frequent baseline of times."""
         found = [rung for rung in self.order if rung.is_baseline]
         beside = Tally(rung.timing.baseline for rung in self.rungs.values() if rung.timing)
         return max(found, key=lambda rung: beside[rung.id], default=None)
 
     @property
     def top(self) -> float:
-        """The best version's speed relative to the baseline, or the baseline's own, 1.
+        """The best version's speed relative to the baseline, or 1 for the baseline itself.
 
         Other libraries may be faster still; they are not a step of the ladder.
         """
@@ -365,9 +365,9 @@ class Ladder:
 
     @cached_property
     def path(self) -> list[tuple[Rung, list[Rung]]]:
-        """The versions that the fastest one was made from, step by step, and itself.
+        """The versions from which the fastest one was made, step by step, and itself.
 
-        Each has the other versions that were tried from it; versions from none of them, and
+        Each has the other versions that were made from it; versions made from none of these, and
         baselines, come last. A version on the path need not be recorded here.
         """
         rungs = [rung for rung in self.order if not rung.is_baseline]
@@ -407,7 +407,7 @@ class Ladder:
         ]
 
     def along(self, rung: Rung) -> list[Rung]:
-        """The path, with a version that was tried beside it after its parent."""
+        """The path; a version that was tried beside it comes after its parent."""
         return [each for on, tried in self.path for each in (on, *tried) if each in (on, rung)]
 
     @cached_property

@@ -26,7 +26,7 @@ class StudyList:
         shown: The ladder that tables show; it may be empty.
         device: The name of that ladder's device; "" if nothing is recorded.
         remarks: Remarks on the study: why it may be out of date, what is left out.
-        tuned: A line on each winner of its tunings.
+        tuned: A line about each winner of its tunings.
         part: The versions that a table shows.
     """
 

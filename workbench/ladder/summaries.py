@@ -25,12 +25,12 @@ COUNTED = {
 
 #: Raised whenever `Summary.of` gives a different result for the same file.
 EDITION = 2
-#: Oldest entries are dropped beyond this many bytes; one for 10,000 profiles has three million.
+#: Beyond this many bytes, the oldest entries are dropped; one for 10,000 profiles has 3 million.
 _LIMIT = 64 << 20
 
 
 class Summary(Record, frozen=True):
-    """A list's fields of a profile that depend on the profile alone, not on its source today.
+    """A list's fields of a profile that depend only on the profile, not on its source today.
 
     A time has an empty `engine`, and only the device and date of its measurement.
 
@@ -98,7 +98,7 @@ class Summaries:
         return self._kept.of(data, summary).device
 
     def keep(self) -> None:
-        """Keep the summaries that were read since, for the next list, if any is new."""
+        """Keep the summaries read since then for the next list, if any of them is new."""
         self._kept.keep()
 
 

@@ -8,7 +8,7 @@ Layout below the root (``profiles/`` of a project)::
 A file is lines of JSON that are only ever added to: the start of a run (`TuningBegun`), each
 `Trial` as it ends, and the end of the run (`TuningEnded`). So if the program is killed, only
 running trials are lost; a last line that was cut off is reported (`Tuning.torn`), skipped, and
-removed by the next writer. A run that continues adds a `TuningBegun` of its own; one with other
+removed by the next writer. A run that continues adds a `TuningBegun` of its own; a run with other
 sources or another space starts a new file.
 """
 
@@ -39,7 +39,7 @@ from workbench.units import factor, several
 Value = int | float | str | bool
 Values = dict[str, Value]
 #: The fate of a trial. ``dropped``: certainly slower than the best, and so not timed to the end.
-#: ``counted``: by the emulator alone, which knows no times. ``not run``: never tried, for
+#: ``counted``: only by the emulator, which knows no times. ``not run``: never tried, for
 #: `Trial.why`.
 Fate = Literal[
     "timed",
@@ -62,29 +62,29 @@ Reason = Literal["space", "converged", "budget", "interrupted", "failed"]
 
 FORMAT, SCHEMA = "workbench-tuning", 1
 _LOCK_S = 1.0
-#: Counts of a unit -> the fact with the seconds that it needs for them at its peak.
+#: Counts of a unit -> the fact with the seconds that the unit needs for them at its peak.
 BUSY = {
     "shared_wavefronts": "shared_memory_s",
     "instructions": "issue_slots_s",
     "atomics": "atomics_s",
 }
-#: Names of choices, after the version's name, that fit into a file's name.
+#: Names of choices, after the version's name, that are valid in a file name.
 _PLAIN = re.compile(r"[\w+-][\w.+-]{0,59}\Z", re.ASCII)
 
 
 class Trial(Record, frozen=True):
     """One choice of values on one problem.
 
-    `registers` (a thread's) and `shared` (bytes a block, static and dynamic) are the largest of
-    the launches, `occupancy` (0-1) is the theoretical one of the launch with the least. `bound_s`
-    is a lower bound of the time, from counts of the emulator and the chip's peaks; trials are
-    ordered by `estimate`: such bounds of all units together, lengthened if SMs have no work or few
-    warps. `samples_s` are times in seconds, in the order in which they were taken; `low_s` and
-    `high_s` are the ends of the 95% interval of their median, `median_s`. `gpu_s` are the seconds
-    of a GPU that it took, start and check included. Unknown values are None. `facts` are further
-    facts from the compiler and the emulator about the longest launch: counters by their id,
-    ``spill_bytes``, ``stack_bytes``, ``waves``, the seconds of `BUSY`; unknown ones are left out.
-    `verified` are problems on which its result is right.
+    `registers` (per thread) and `shared` (bytes per block, static and dynamic) are the largest of
+    the launches, `occupancy` (0-1) is the smallest theoretical one of the launches. `bound_s` is a
+    lower bound of the time, from counts of the emulator and the chip's peaks; trials are ordered by
+    `estimate`: such bounds of all units together, lengthened if SMs have no work or few warps.
+    `samples_s` are times in seconds, in the order in which they were taken; `low_s` and `high_s`
+    are the ends of the 95% interval of their median, `median_s`. `gpu_s` are the seconds of a GPU
+    that it took, start and check included. Unknown values are None. `facts` are further facts from
+    the compiler and the emulator about the longest launch: counters by their id, ``spill_bytes``,
+    ``stack_bytes``, ``waves``, the seconds of `BUSY`; unknown ones are left out. `verified` are
+    problems on which its result is right.
     """
 
     values: Values
@@ -150,7 +150,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
 
     Attributes:
         source_hash: The hash of the version's sources then.
-        gpu: Slug of the device; for the emulator, that of the chip that the bounds are for.
+        gpu: Slug of the device; for the emulator, that of the chip to which the bounds apply.
         engine: The engine that ran the trials.
         default: The values that the version has without tuning.
         strategy: How choices were made: ``all``, in the order of the estimate, or a search's name.
@@ -266,7 +266,7 @@ def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
 
 
 class _TuningLine(Record, frozen=True):
-    """A line: one of the three."""
+    """A line of the file: one of three records."""
 
     begun: TuningBegun | None = None
     trial: Trial | None = None
@@ -349,7 +349,7 @@ def load(path: Path) -> Tuning:
 
     Raises:
         MissingError: there is no file, or it may not be read.
-        DataError: the file is damaged (but for its last line), foreign, or of a newer workbench.
+        DataError: the file is damaged (except its last line), foreign, or from a newer workbench.
     """
     lines, torn = _lines(path)
     if not lines:

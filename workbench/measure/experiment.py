@@ -45,7 +45,7 @@ from workbench.units import digits3, quantity
 def report_lines(
     profile: Profile, engine: Engine, path: str, said: Sequence[Notice] = ()
 ) -> tuple[str, ...]:
-    """Return the lines about a stored profile: one, and one for each notice not yet `said`.
+    """Return the lines about a stored profile: one, plus one for each notice not yet `said`.
 
     ``v3 n1024: sgemm, error 2.1e-07, seed 7, 12.3 s under ncu -> profiles/…``
     """
@@ -67,7 +67,7 @@ _GLOBAL = re.compile(r"\b(?:ld|st)\.global|\bcp\.async\.c")
 
 
 class Display(Protocol):
-    """Receives progress of long operations, as it comes; this one shows nothing."""
+    """Receives progress of long operations as it comes; this class shows nothing."""
 
     def say(self, line: str) -> None:
         """Receive a line that stays on the screen."""
@@ -91,7 +91,7 @@ class Display(Protocol):
         del count
 
     def prepare(self) -> None:
-        """All work is handed over and the workers are busy: load the code that prints results."""
+        """Called when the workers have all work and are busy: load the code that prints results."""
         return
 
     def timing(self, place: str, timing: Timing, work: Literal["flop", "op"]) -> None:
@@ -135,7 +135,7 @@ class Experiment:
 
     @property
     def device(self) -> str:
-        """The slug of the GPU that runs versions; KernelError, MissingError without one."""
+        """The slug of the GPU that runs versions; KernelError, MissingError: there is none."""
         where = self.gpu.where
         if where.launcher:
             return describe(self.project, where).slug
@@ -146,7 +146,7 @@ class Experiment:
 
         Raises:
             KernelError, MissingError: it does not compile, or there is no compiler.
-            UsageError: a launch that no chip, or not the target chip, can run.
+            UsageError: a launch that no chip can run, or that the target chip cannot run.
         """
         subject = Subject.of(self.study, version, problem, self._build)
         if subject.built is not None:
@@ -239,7 +239,7 @@ class Experiment:
         if finished.timed_out:
             raise hang(jobs[min(len(results), len(jobs) - 1)], self.gpu.where)
         failed = next((result for result in results if result.failure), None)
-        # A crash is a finding; any other error kept the kernels from running at all.
+        # A crash is a finding; any other error kept the kernels from running.
         if failed is not None and failed.failure and failed.failure.kind != "crash":
             raise failure_error(jobs[results.index(failed)], failed.failure)
         kernels = {launch.kernel for subject in subjects for launch in subject.launches}
@@ -275,7 +275,7 @@ class Experiment:
         perhaps from another thread. Raises MissingError: no worker can run here.
         """
         with self.gpu.ready(self.study.name):
-            # Before the first timing: compilers on all of the host's cores would disturb it.
+            # This precedes the first timing: compilers on all of the host's cores would disturb it.
             subjects = self.subjects(pieces, tell)
             if subjects:
                 self._time(subjects, options, tell)
@@ -417,11 +417,11 @@ class Failures:
             self.passed(label)
 
     def passed(self, label: str) -> None:
-        """Count a piece of work that went well."""
+        """Count a piece of work that succeeded."""
         self._begun.add(label)
 
     def add(self, label: str, error: WorkbenchError) -> None:
-        """Collect an error that was caught already, and show it, unless it was shown before."""
+        """Collect an error that was already caught, and show it unless it was shown before."""
         for known, each in self._errors:
             if error is each or (known == label and error.message == each.message):
                 return
@@ -436,7 +436,7 @@ class Failures:
     def pass_over(self, version: Version, error: WorkbenchError) -> bool:
         """Test whether an error means only that ``--all`` includes a version that cannot run here.
 
-        That is a baseline whose library is not installed; or, if problems are chosen, a version
+        Such a version is a baseline whose library is not installed; or, if problems are chosen, one
         that cannot do any of them (`UnableError`). Report it then, once.
         """
         if not self._every:
@@ -472,6 +472,6 @@ class Failures:
 
 
 def _rank(error: WorkbenchError) -> int:
-    """Rank errors by which of them decides the exit code: a wrong kernel before all others."""
+    """Rank errors by their priority for the exit code: a wrong kernel comes before all others."""
     order = (4, 5, 3, 1, 6, 2)
     return order.index(error.exit_code) if error.exit_code in order else len(order)

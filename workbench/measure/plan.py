@@ -57,7 +57,7 @@ def by_work(study: Study, problems: Iterable[Problem]) -> list[Problem]:
 
 
 def chosen(study: Study, version: Version, name: str | None, use: Use) -> list[Combination]:
-    """A version on the problems of a use (or on the one named) that it can do.
+    """A version on the problems of a use (or on the named problem) that it can do.
 
     Raises:
         UsageError: an unknown problem, or the study has none for that use.
@@ -71,7 +71,7 @@ def to_time(study: Study, version: Version, name: str | None, every: bool) -> li
     """A version on the problems to time; raises as `chosen`.
 
     `name` is one problem, or ``n4096,s1_*``: names of any problems, and patterns for those to
-    profile or sweep. `every`: all of the latter; neither: the first to profile.
+    profile or sweep. `every`: all of the latter; neither: the first one to profile.
     """
     timed = [each for use in _TIMED for each in study.problems_for(use)]
     if every and timed:
@@ -102,7 +102,7 @@ def _able(study: Study, version: Version, problems: Sequence[Problem]) -> list[C
 
 
 class Recorded(Record, frozen=True):
-    """Stored times for a plan: valid ones, and those of older sources."""
+    """Stored times for a plan: valid times, and times of older sources."""
 
     current: dict[Key, Timing]
     stale: dict[Key, Timing]

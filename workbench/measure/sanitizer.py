@@ -19,7 +19,7 @@ from workbench.model import Record
 Tool = Literal["memcheck", "racecheck", "initcheck", "synccheck"]
 TOOLS: tuple[Tool, ...] = ("memcheck", "racecheck", "initcheck", "synccheck")
 
-#: Exit code that we request for findings; it has no other meaning.
+#: The exit code that we request for findings; it has no other meaning.
 FOUND = 86
 
 _PREFIX = "========="
@@ -63,7 +63,7 @@ def blocks(text: str) -> Iterable[list[str]]:
             continue
         body = line.removeprefix(_PREFIX)
         if body.strip():
-            # A line that is not indented starts a finding, even without a blank one before.
+            # A line that is not indented starts a finding, even without a blank line before it.
             if block and not body.startswith("  "):
                 yield block
                 block = []
@@ -104,7 +104,7 @@ def _finding(tool: Tool, block: list[str]) -> Finding | None:
     where: tuple[int, int, int] | None = None
     message = head
     if tool == "racecheck":
-        # The first access is on the head line: "Error: Race reported between Write
+        # The first access is on the heading line: "Error: Race reported between Write
         # access at kernel+0xc0 in file.cu:9".
         message, _, _ = head.partition(" between ")
     for line in block:
@@ -185,7 +185,7 @@ def describe(finding: Finding, texts: Mapping[str, str]) -> list[str]:
 
 
 def _path(file: str, texts: Mapping[str, str]) -> str:
-    """The version's file that the sanitizer names; it strips folders from paths."""
+    """The version's file that the sanitizer names; the sanitizer strips folders from paths."""
     if not file:
         return ""
     return next(

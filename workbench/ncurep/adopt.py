@@ -52,7 +52,7 @@ def adopt(
 
 
 def _renumbered(profile: Profile, version: Version, sources: Sequence[SourceFile]) -> Profile:
-    """The profile with the lines of the version's file, if its code is further down there."""
+    """The profile with the lines of the version's file, if the code is further down there."""
     ours = next((each for each in sources if each.path == version.path), None)
     if ours is None or version.image:
         return profile
@@ -105,7 +105,7 @@ def _match(
         for theirs in texts:
             if _lines(theirs.text or "") == _lines(ours.text or ""):
                 renamed.setdefault(theirs.path, ours)
-    # A path in the project means the project's text: another file must not take it.
+    # A path in the project means the project's text: another file must not use it.
     taken = {ours.path for ours in renamed.values()}
     out = tuple(
         msgspec.structs.replace(source, path=renamed[source.path].path)

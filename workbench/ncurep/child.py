@@ -28,7 +28,7 @@ _CHILD = "workbench.ncurep.extract"
 _STANDBY = "--standby"
 #: Instead of both: reports come from standard input, and this line answers each.
 ORDERS, DONE = "--orders", b"the report is read"
-#: Its exit code where NVIDIA's reader cannot be imported (`extract.NO_READER`).
+#: The child's exit code if NVIDIA's reader cannot be imported (`extract.NO_READER`).
 _NO_READER = 77
 
 
@@ -81,7 +81,7 @@ class Standby:
         self._files.close()
 
     def extract(self, report: Path, output: Path, timeout_s: float) -> bool:
-        """Hand the report over and wait; whether the output was written.
+        """Hand the report over and wait; return whether the output was written.
 
         Raises TimeoutExpired: the child did not end in time, and was ended.
         """
@@ -126,7 +126,7 @@ class Readers:
 
 
 class _Child:
-    """A child that reads one report after another, and says when each is done."""
+    """A child that reads one report after another, and reports when each is done."""
 
     def __init__(self) -> None:
         # Its stderr is read when it has ended; a pipe would fill up before.

@@ -1,4 +1,4 @@
-r"""The structure of a ``.ncu-rep`` file: is it whole, and what made it.
+r"""The structure of a ``.ncu-rep`` file: whether it is whole, and what made it.
 
 NVIDIA's reader takes anything: an empty file, garbage and a folder all load as a
 report with no ranges, and a file that was cut short loads as one with fewer
@@ -60,11 +60,11 @@ DEBUG_SECTION = b".nv_debug_info_reg_sass"
 _NCU = "Nsight Compute Target"
 #: Real reports, even those of ten thousand kernels, are scanned in less than a second.
 _TIMEOUT_S = 20.0
-#: First bytes of a text, which say what it is.
+#: The first bytes of a text, which show its kind.
 _HEAD = 4096
-#: Bytes of a file that are kept in memory before the position that is read.
+#: The bytes of a file before the current position that are kept in memory.
 _HELD = 16 << 20
-#: From this year on the command line is the last session record.
+#: From this year on, the command line is the last session record.
 _COMMAND_SINCE = 2022
 
 
@@ -76,7 +76,7 @@ class Entries(Sequence[bytes]):
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The offset of each in the file."""
+        """The offset of each entry in the file."""
         return tuple(place.start for place in self._places)
 
     def __len__(self) -> int:
@@ -322,7 +322,7 @@ def read_blocks(data: bytes | mmap.mmap, path: Path) -> Iterator[FileBlock]:
             at = places[-1].stop
             if at > end:
                 raise WireError(f"block {number} at byte {start:,} does not fit its announced size")
-        # After them a block may hold entries of kinds that do not matter here.
+        # After these, a block may hold entries of kinds that do not matter here.
         at = end
         entries: Sequence[bytes] = Entries(data, places) if places else ()
         yield FileBlock(start, end, header, entries[:sources], entries[sources:])

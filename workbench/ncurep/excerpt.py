@@ -1,9 +1,9 @@
 """Some launches of a report as a report of their own, so that a large one is read in parts.
 
-NVIDIA's reader loads a report as a whole, and needs some forty times its size. An excerpt holds
+NVIDIA's reader loads a report as a whole, and needs about forty times its size. An excerpt holds
 every block's header (session records, and the names of metrics, which come with the first result)
 and every source (machine code), but only the requested results. Blocks are read from the file one
-by one: any report takes the memory of its largest block.
+by one, so a report takes no more memory than its largest block.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from workbench.ncurep.wire import Field, WireError, fields, messages, text, vari
 
 #: Fields of a result: its grid and block, each x, y, z.
 _GRID, _BLOCK = 10, 11
-#: Of a block's header: the names of the metrics that its results add, numbered across all blocks.
+#: In a block's header: the names of the metrics that its results add, numbered over all blocks.
 METRIC_NAMES = 4
-#: Of a result: a metric, its number in that list and its value. ncu always stores nanoseconds.
+#: In a result: a metric, its number in that list and its value. ncu always stores nanoseconds.
 METRIC, _DURATION = 13, b"gpu__time_duration.sum"
 _DOUBLE = b"\x12\x09\x19"  # a message of nine bytes: field 3, of fixed 64 bits
 _VALUE = struct.Struct("<d")

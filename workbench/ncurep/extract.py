@@ -1,12 +1,12 @@
 """From a report to a `Profile`, with NVIDIA's native reader; run as a child process.
 
 Given REPORT and OUTPUT as arguments, it writes the profile as JSON; with ``--orders`` it takes both
-from standard input, again and again, and with ``--standby`` it warms the reader up before. The
-reader is native code that takes damaged files at their word: nothing but `workbench.ncurep.child`
-calls it, across a process border.
+from standard input, again and again, and with ``--standby`` it warms up the reader first. The
+reader is native code that trusts damaged files: only `workbench.ncurep.child` calls it, across a
+process border.
 
-What is missing is named: in `Profile.notices` if a whole report lacks it, in `Launch.absent` if it
-is a single metric.
+Missing data is named: in `Profile.notices` if a whole report lacks it, in `Launch.absent` if it is
+a single metric.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from workbench.store import device_slug
 _SAMPLED = re.compile(r"^(?:\w+\.Triage\w*\.|pmsampling:)(?P<name>.+)$")
 #: Metrics worth keeping: shares of peak, hit rates, and warps by state.
 _KEPT = re.compile(r"\.pct(_of_peak_sustained_elapsed)?$|__warps_issue_stalled_\w+\.avg$")
-#: In the name of a warp state.
+#: A part of the name of a warp state.
 _STATE = "__warps_issue_stalled_"
 #: Units that are busy while, and only while, a kernel runs.
 _ACTIVE = ("sm__", "smsp__", "l1tex__")
@@ -88,7 +88,7 @@ def read_timeline(action: Any) -> Timeline | None:
     runs = [run for one in passes.values() if (run := _run(one))]
     if not runs:
         return None
-    # Passes may be sampled at different intervals: the coarsest one sets the grid of all.
+    # Passes may be sampled at different intervals: the coarsest one sets the grid for all.
     length = max(times[-1] - times[0] + _step(times) for times, _ in runs)
     samples = min(_MOST, *(max(1, round(length / _step(times))) for times, _ in runs))
     runs = [(_to_the_end(times, sampled, length), sampled) for times, sampled in runs]
@@ -167,7 +167,7 @@ def _to_the_end(times: list[int], series: dict[str, _Series], length: int) -> li
 
 
 def _column(rows: list[int], values: list[float]) -> Column:
-    """The non-zero rows of a series to four digits; samples of one row are their mean."""
+    """The non-zero rows of a series to four digits; a row with several samples is their mean."""
     found: dict[int, list[float]] = defaultdict(list)
     for row, value in zip(rows, values, strict=True):
         found[row].append(value)
@@ -178,7 +178,7 @@ def _column(rows: list[int], values: list[float]) -> Column:
 
 Workload = Literal["kernel", "graph", "range", "cmdlist", "other"]
 
-#: Exit code of the child process where NVIDIA's reader cannot be imported.
+#: Exit code of the child process if NVIDIA's reader cannot be imported.
 NO_READER = 77
 
 #: ``IFrontend`` message types, in the order of ``ncu_report.MsgType``.
@@ -228,7 +228,7 @@ def extract(path: str) -> Profile:
 
 
 class _Sources:
-    """The source files of a report, numbered in the order in which they turn up."""
+    """The source files of a report, numbered in the order in which they appear."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}
@@ -461,7 +461,7 @@ def _warm_up() -> None:
 
 
 def _order() -> list[str]:
-    """REPORT and OUTPUT from standard input; empty if it was closed instead."""
+    """REPORT and OUTPUT from standard input; empty if it was closed."""
     line = sys.stdin.readline()
     return [str(word) for word in json.loads(line)] if line else []
 

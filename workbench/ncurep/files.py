@@ -1,7 +1,7 @@
 """Report files by their names and bytes: plain, or compressed by ncu or by us.
 
 From 2025.4 on ncu may write ``.ncu-repz``: the same bytes as a ``.ncu-rep``, as one or several
-frames of zstd (so NVIDIA's reader takes them; it goes by the suffix). We keep raw reports as
+frames of zstd (so NVIDIA's reader takes them; it decides by the suffix). We keep raw reports as
 ``.ncu-rep.zst``, which is the same thing. The first bytes tell which it is, so that a renamed file
 is read as well; callers get the plain bytes.
 """
@@ -20,7 +20,7 @@ from workbench.errors import DataError, MissingError
 
 AGAIN = "Copy the file again from where it was captured, or repeat the capture."
 _PACKED = (".zst", ".ncu-repz")
-#: Suffixes of what ncu prints, and of all reports.
+#: Suffixes of ncu's printed output, and of all reports.
 PRINTED = (".csv", ".txt")
 SUFFIXES = (".ncu-rep", ".ncu-repz", ".ncu-rep.zst", ".ncu-repz.zst", *PRINTED)
 #: Bytes from which a report is read in parts.
@@ -31,7 +31,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 def split_target(text: str) -> tuple[Path, str | None]:
     """``x.ncu-rep::softmax`` -> (path, ``softmax``); no kernel name: None.
 
-    The first ``::`` after a report's suffix separates, since kernel names hold ``::`` themselves;
+    The first ``::`` after a report's suffix is the separator, since kernel names contain ``::``;
     if the whole text is an existing path, it is not split.
     """
     if "::" not in text or exists(Path(text)):

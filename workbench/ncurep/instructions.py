@@ -1,9 +1,9 @@
 """The instruction table of one launch, with its per-instruction metrics.
 
 Runs in the child process only. A metric's correlation ids may be program counters,
-block sizes, opcodes, time stamps or link numbers; only the first kind makes a
-column. The reader returns *some* text for almost any small number, so a sure anchor is needed: the
-metrics that are per instruction by definition.
+block sizes, opcodes, time stamps or link numbers; only the first kind makes a column. The reader
+returns *some* text for almost any small number, so a reliable anchor is needed: the metrics that
+are per instruction by definition.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def read_table(
     such a function may lie before the kernel's own first instruction.
 
     `source` gives the index in ``Profile.sources`` of a file named by line information, -1 for no
-    name. `known` is the code of functions that were read before; this function's is added.
+    name. `known` is the code of functions that were read before; that of these functions is added.
     """
     columns = _columns(action)
     seen = frozenset(chain.from_iterable(counts for counts, _ in columns.values()))

@@ -1,8 +1,8 @@
 """Large reports, read in parts: each in a child process of its own, in bounded memory and time.
 
-The native reader loads a report as a whole and grows with it; here it is handed excerpts of a
-few megabytes, two at a time. What launches of one kernel share, the instructions and their source
-lines, is kept once.
+The native reader loads a report as a whole and grows with it; here it gets excerpts of a few
+megabytes, two at a time. The parts that launches of one kernel share, instructions and their source
+lines, are kept once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workbench.model import InstructionTable, Launch, Profile, SourceFile
 from workbench.ncurep.excerpt import ListedResult, excerpt, list_results, parts
 from workbench.units import listed
 
-#: Parts that are read at the same time.
+#: The number of parts that are read at the same time.
 _AT_ONCE = 2
 
 #: Reads one report file of ours.
@@ -47,7 +47,7 @@ def read_parts(
     sizes = [results[place] for place in wanted]
     runs = [[wanted[place] for place in run] for run in parts(sizes)]
     if runs == [list(range(len(results)))]:
-        return read(plain)  # few launches, whose library's machine code makes the file large
+        return read(plain)  # few launches, but their library's machine code makes the file large
     found: dict[int, Profile] = {}
     waiting, failed = deque(enumerate(runs)), list[BaseException]()
     told = threading.Lock()
@@ -184,7 +184,7 @@ def _shared(launch: Launch, known: dict[Any, Any]) -> Launch:
 def choice(name: str) -> Choose:
     """A function that chooses the results that `read.select_kernels` picks by `name`.
 
-    It looks for parts of names in the mangled name, where that one would look in the signature.
+    It looks for parts of names in the mangled name, where `select_kernels` uses the signature.
     The function raises UsageError: no launch matches.
     """
     head, mark, number = name.rpartition("#")

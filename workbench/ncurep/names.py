@@ -30,7 +30,7 @@ _OPENING = "NIJXLF"
 
 
 def kernel_name(raw: str) -> str:
-    """The name in the source, without namespaces, parameters and specialisation.
+    """The name in the source, without namespaces, parameters and specialization.
 
     ``_ZN6cudapy8__main__10matmul$241E5ArrayIfLi2E…`` -> ``matmul``; a name that is not mangled is
     returned without the marks of Numba, Triton and CuTe DSL (a method as ``Class.method``).

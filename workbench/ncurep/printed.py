@@ -1,4 +1,4 @@
-"""Details that ncu printed (``--page details``), as CSV or as text: what hosted boards give.
+"""Details that ncu printed (``--page details``), as CSV or text: the output of hosted services.
 
 They hold rounded numbers under labels, no instructions and no sources. A label whose meaning and
 unit are a metric's becomes that metric; all others are left out, so their counters are absent.
@@ -44,7 +44,7 @@ _METRICS = {
     ("Waves Per SM", ""): "launch__waves_per_multiprocessor",
 }
 _SIZES = r"\((\d{1,10}), (\d{1,10}), (\d{1,10})\)"
-#: The line above a launch's tables, behind its number; versions before 2022 print no grid.
+#: The line above a launch's tables, after its number; versions before 2022 print no grid.
 _HEADING = re.compile(
     rf"\d+ (.*?)(?: ?{_SIZES}x{_SIZES})?(?:, \d{{4}}-[^,]+)?, "
     r"Context [^C]*(?:CC (\d{1,3})\.(\d{1,3}))?"

@@ -33,7 +33,7 @@ from workbench.units import extent
 
 #: The most launches that an error names.
 _SHOWN = 8
-#: The most reports in a folder that a misspelled name is compared with.
+#: The most reports in a folder with which a misspelled name is compared.
 _NEAR = 1000
 #: Time limit of NVIDIA's reader; a report of a thousand launches takes seconds.
 _TIMEOUT_S = 120.0
@@ -59,8 +59,8 @@ def _beside(path: Path) -> str:
 def select_kernels(profile: Profile, name: str | None) -> Profile:
     """The profile with the launches whose kernel is called `name`; None keeps all.
 
-    An exact name wins over an exact signature, and that over a part of either (ignoring case).
-    ``softmax#2`` is the second launch of what ``softmax`` picks, ``#2`` the second of all. Raises
+    An exact name wins over an exact signature, and this over a part of either (ignoring case).
+    ``softmax#2`` is the second launch that ``softmax`` picks, ``#2`` the second of all. Raises
     UsageError: no launch matches; the error names the kernels that are there.
     """
     if name is None:
@@ -92,7 +92,7 @@ def _only(profile: Profile, launches: tuple[Launch, ...]) -> Profile:
 
 
 def select_launch(profile: Profile, number: int, *, of: str = "") -> Profile:
-    """The profile with its `number`-th launch alone, counted from 1.
+    """The profile with only its `number`-th launch, counted from 1.
 
     `number` is as a user wrote it; `of` is the text that chose the launches, for the error.
     Raises UsageError: there is no such launch; the error names those that are there.
@@ -128,7 +128,7 @@ def read_report(
         timeout_s: Limit of the native reader in seconds (None: the usual one); for a large report,
             for each part.
         standby: A child process that waits for this report. Its result is not cached:
-            a report that we captured ourselves is read this once.
+            a report that we captured ourselves is read only once.
         progress: Gets the number of launches of a large report that are read, and of all.
         choose: Selects launches of a large report (None: all); a small one is read as a whole.
 
@@ -191,7 +191,7 @@ def _extract(
 ) -> Profile:
     """Run the native reader over a checked file, or take its answer from the cache.
 
-    `keep` stores the answer there; `common` is what launches of several files share.
+    `keep` stores the answer there; `common` has the parts that launches of several files share.
     """
     cache = Cache(cache_folder("reports"), _CACHED)
     key = "" if isinstance(standby, Standby) or not keep else _entry(plain)
@@ -216,7 +216,7 @@ def _extract(
 
 
 def _entry(report: Path) -> str:
-    """The name that a report's answer is kept under, made from the report's content."""
+    """The name under which a report's answer is kept, made from the report's content."""
     with report.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     return entry_name(content, SCHEMA_VERSION, EXTRACTOR)
@@ -236,7 +236,7 @@ def _option(words: list[str], name: str, default: str) -> str:
 def _capture(session: CaptureSession, passes: int) -> Capture:
     """The settings of the capture, from the command line that ncu recorded.
 
-    Where the command line is known, an option that is not on it has ncu's default.
+    If the command line is known, an option that is not on it has ncu's default.
     """
     # ncu joins its arguments with blanks and quotes nothing: a finer split would be a guess.
     words = session.command.split()
@@ -255,7 +255,7 @@ def _capture(session: CaptureSession, passes: int) -> Capture:
 
 
 def _with_session(profile: Profile, container: Container, *, lost: bool) -> Profile:
-    """Add what only the file's frame holds: versions, command line, time of capture."""
+    """Add the data that only the file's frame holds: versions, command line, time of capture."""
     session = container.session
     tools = {
         ours: session.tools[theirs] for theirs, ours in _TOOLS.items() if theirs in session.tools

@@ -77,13 +77,13 @@ def is_static(name: str) -> bool:
 
 
 def known_name(name: str, names: Container[str]) -> str:
-    """The name that the catalog knows a metric by, unless the report has that one as well."""
+    """The catalog's name of a metric, unless the report has a metric of that name as well."""
     known = _KNOWN + name.removeprefix(_SAMPLED)
     return known if name.startswith(_SAMPLED) and known not in names else name
 
 
 def clean(text: str) -> str:
-    """Text without the lone surrogates that undecodable bytes become; JSON cannot hold them."""
+    """Text without the lone surrogates that replace undecodable bytes; JSON cannot hold them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -113,7 +113,7 @@ def instances(native: Any, count: int) -> list[Any]:
     """The values of a metric's first `count` instances.
 
     ``IMetric.value`` looks up the kind of each value. ncu gives all values of a metric in one kind,
-    so the kind is asked for at both ends only, and the values are read by the method of that kind.
+    so the kind is queried only at both ends, and the values are read by the method of that kind.
     """
     if not count:
         return []
@@ -151,7 +151,7 @@ def _read(name: str, value: Any, native_unit: str) -> Metric | str:
 
 @cache
 def _is_whole(name: str) -> bool:
-    """True if a metric is a whole number: ncu until 2022 gave those of the launch as doubles."""
+    """True if a metric is a whole number: until 2022, ncu gave those of the launch as doubles."""
     of_launch = name.startswith(("launch__", "device__"))
     return of_launch and "waves" not in name and "pct" not in name
 
@@ -160,7 +160,7 @@ def read_metrics(action: Any) -> tuple[dict[str, Metric], dict[str, str]]:
     """All metrics of one launch, and why the others have no number.
 
     One metric that the native reader cannot give must not lose the report, so every exception is
-    caught for each.
+    caught for each metric.
     """
     metrics: dict[str, Metric] = {}
     absent: dict[str, str] = {}

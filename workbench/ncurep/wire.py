@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 Field = tuple[int, int | bytes]
-#: Messages of reports have less than a hundredth of this many fields.
+#: The messages of reports have less than a hundredth of this many fields.
 MOST = 1 << 17
 
 

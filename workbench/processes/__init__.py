@@ -1,6 +1,6 @@
-"""Child processes that end with their parent, however that one ends.
+"""Child processes that end with their parent, however it ends.
 
-A child goes in, forked or started as a program; afterwards none of its processes is left.
+A child is forked, or started as a program; afterwards none of its processes is left.
 """
 
 

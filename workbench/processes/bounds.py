@@ -28,7 +28,7 @@ if sys.platform == "linux":
 class Deadline:
     """The time at which work is stopped.
 
-    `seconds` bounds each piece of it; `end`, by `time.monotonic`, bounds all of it; None: no end.
+    `seconds` bounds each piece of work; `end`, by `time.monotonic`, bounds all of it; None: no end.
     """
 
     seconds: float = 300.0
@@ -62,7 +62,7 @@ class Deadline:
         """Raise `error` in the block, whatever it is doing, once its time is over.
 
         Works in the main thread only; a running call of a C library is not interrupted. The alarm
-        is `last_words_s` late, so that code that notices the end of time by itself comes first.
+        comes `last_words_s` late, so that code that notices the end of time itself comes first.
         """
         if threading.current_thread() is not threading.main_thread() or not _SIGNAL:
             yield
@@ -89,9 +89,9 @@ class Deadline:
 
 #: A clock may ring this much too early.
 _EARLY_S = 0.05
-#: The timer repeats, so a process that stops itself again continues again.
+#: The timer repeats, so a process that stops itself again also continues again.
 _AGAIN_NS = 100_000_000
-#: The signal for "your time is over", and nothing else.
+#: The signal that means "your time is over", and nothing else.
 _SIGNAL = getattr(signal, "SIGXCPU", None)
 
 
@@ -106,7 +106,7 @@ _ALARMS: list[_Alarm] = []
 
 @contextlib.contextmanager
 def _continued(after_s: float) -> Iterator[None]:
-    """Resume this process if it is stopped after so many seconds; ring before it can stop again."""
+    """Resume this process if it is stopped after this time; ring before it can stop again."""
     libc, made = ctypes.CDLL(None), list[ctypes.c_void_p]()
     at = int(after_s), int(after_s % 1 * 1e9)
     try:
@@ -138,7 +138,7 @@ def overdue() -> None:
 
 @contextlib.contextmanager
 def within_memory(size: int) -> Iterator[None]:
-    """Let this process allocate at most this many more bytes; beyond, raise `MemoryError`.
+    """Let this process allocate at most this many more bytes; beyond that, raise `MemoryError`.
 
     Children forked in the block inherit the limit. Memory that processes share is not counted: see
     `sharing`.

@@ -1,4 +1,4 @@
-"""End a program and all its children; as a program, the guard that does so after our end.
+"""End a program and all its children; run as a program, the guard that does so after our end.
 
 The guard waits at the end of a pipe whose other end we hold. If we are killed, the kernel closes
 our end, and the guard ends the group whose id it was given. It runs without ``site-packages``, so
@@ -40,7 +40,7 @@ def members(group: int) -> list[int]:
             text = stat.read_text()
         except OSError:
             continue
-        # The command name is in parentheses and may itself contain some.
+        # The command name is in parentheses and may itself contain parentheses.
         state, _parent, group_of, *_rest = text.rpartition(")")[2].split()
         if int(group_of) == group and state not in ("Z", "X"):
             found.append(int(stat.parent.name))

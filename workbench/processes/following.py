@@ -45,7 +45,7 @@ def _look(parent: int) -> None:
 
 
 def _before() -> None:
-    """Runs in the parent: the child cannot find out its parent's pid safely."""
+    """Runs in the parent: the child cannot determine its parent's pid safely."""
     global _forking
     _forking = os.getpid()
 

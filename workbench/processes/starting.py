@@ -35,7 +35,7 @@ _LISTS = (
 )
 #: Folders for temporary files: a relative one is below our working folder.
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
-#: They make Python run a file, or wait for input from the terminal.
+#: Variables that make Python run a file, or wait for input from the terminal.
 _DROPPED = ("PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT")
 #: Sets the limit and becomes the program: no fork of ours runs Python in between, and the program's
 #: children inherit the limit. A lower limit that is already set stays.
@@ -127,7 +127,7 @@ def limited(argv: Sequence[str], limit_bytes: int) -> list[str]:
 
 
 def program(name: str) -> str | None:
-    """The path of a program found by PATH, never in the working folder."""
+    """The path of a program found in PATH, never in the working folder."""
     found = shutil.which(name, path=environment().get("PATH", os.defpath))
     return os.path.abspath(found) if found else None  # noqa: PTH100
 

@@ -2,7 +2,7 @@
 
 The standard library's file server does the work. This module refuses hidden files, links that leave
 the folder, and browsers that were lured here by another name (DNS rebinding). It adds a script to
-pages that asks for news and reloads a page that was rewritten.
+pages, which asks for news and reloads a page that was rewritten.
 """
 
 from __future__ import annotations

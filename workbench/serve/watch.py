@@ -2,7 +2,7 @@
 
 It polls instead of using the kernel's change notices: a profile that a compute node writes to a
 network folder raises no notice on the machine that watches it. A poll of three thousand files takes
-some hundredths of a second.
+a few hundredths of a second.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def changes(
 ) -> Iterator[frozenset[Path]]:
     """Wait for changes, and yield each settled set of changed files; never end by itself.
 
-    A set is yielded when a poll finds the same as the one before, so that saving ten files, or a
+    A set is yielded when a poll finds the same as the poll before, so that saving ten files, or a
     checkout, is one change and not ten. Changes made while the caller works are found by the next
     poll. The first poll is done when the iterator is made, so that no change is lost between making
     it and using it.

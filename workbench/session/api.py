@@ -47,7 +47,7 @@ class CoreSession(Workspace):
         return f"<{type(self).__name__} {where}>"
 
     def studies(self) -> list[str]:
-        """Names of the studies, the default one first: it is meant where a target has no study."""
+        """Names of the studies, the default one first, which a target without a study means."""
         default = self.project.default_study
         return sorted(study_names(self.project), key=lambda name: name != default)
 
@@ -271,7 +271,7 @@ class CoreSession(Workspace):
             out: The folder; None: the project's ``reports/``.
             lasting: It is built repeatedly: unchanged files are not read again.
 
-        Raises UsageError: there is no project, and a study (or everything) was asked for.
+        Raises UsageError: there is no project, and a study (or everything) was requested.
         """
         from workbench.session.site import SitePlan
 

@@ -24,10 +24,10 @@ class Captures(Protocol):
         table: A whole program, ``@NAME``, as a table; `everything`: people see all rows.
         large: A large report as the table of a program.
         show_difference: Print two programs compared: sides, format, `everything`, `force`.
-        asked: The capture that pages are made from.
+        asked: The capture from which pages are made.
         report_file: The file with the profile of ``@NAME::KERNEL``.
         home: The folder of a capture's files.
-        profiles_above: Name, profile and root of each capture in a folder, or the next above it.
+        profiles_above: Name, profile and root of each capture in a folder or the next one above it.
         without_sign: The hint if a word is a capture's name without its @; "" if it is not.
     """
 

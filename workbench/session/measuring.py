@@ -150,7 +150,7 @@ def _worst(verified: Verified, failures: Failures) -> WorkbenchError | None:
         return errors[0]
     if errors:
         worst = min(errors, key=lambda error: (error.exit_code != 4, error.exit_code))
-        open_ = isinstance(worst, InconclusiveError)  # if the worst is, all are
+        open_ = isinstance(worst, InconclusiveError)  # if the worst one is a missing tool, all are
         names = [
             " ".join(piece.key)
             for piece, error in failed
@@ -224,7 +224,7 @@ class Profiling(Task[Profiled], frozen=True, kw_only=True):
             if found is not None:
                 tell(one, found)
         if done and here.engine.times and (self.timed or denied):
-            # All in one process, after ncu is done with all of them.
+            # All are timed in one process, after ncu is done with all of them.
             def timed(one: Combination, found: Timing | WorkbenchError) -> None:
                 tell(one, found if isinstance(found, WorkbenchError) else Profiled(timing=found))
 

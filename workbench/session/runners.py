@@ -60,8 +60,8 @@ class Task(Record, Generic[R], frozen=True, kw_only=True):
         """The same task in a job.
 
         Args:
-            since: When it was begun first (ISO 8601), if it was cut short then.
-            gpus: Those that the job has.
+            since: When it was first begun (ISO 8601), if it was cut short then.
+            gpus: The GPUs that the job has.
         """
         del since, gpus
         return self
@@ -101,7 +101,7 @@ class Runner(Protocol):
 
     @property
     def devices(self) -> Sequence[str]:
-        """Slugs of the GPUs that it measures on, as far as they are known beforehand.
+        """Slugs of the GPUs on which it measures, as far as they are known beforehand.
 
         Raises KernelError, MissingError: there is no GPU.
         """
@@ -170,7 +170,7 @@ class VersionRuns:
         UsageError: as `Task.engines`, or as the feature does.
         """
         if self.options.on:
-            if task.engine == "emulator":  # on a GPU only the jobs can tell
+            if task.engine == "emulator":  # on a GPU, only the jobs can tell
                 self._only_under(choose(task.engine, self.project, self.options))
             made: Callable[[Project, Study, Display], Runner]
             made = import_module(PLACES[self.options.on]).runner
@@ -188,7 +188,7 @@ class VersionRuns:
                 self.failures = self._new_failures()
 
     def combinations(self, use: Use, most: int | None = None) -> list[Combination]:
-        """Each version on its problems for a use; the error of one without any is kept."""
+        """Each version on its problems for a use; the error of a version without any is kept."""
         found: list[Combination] = []
         for version in self.versions:
             with self.failures.of(version.id, version):

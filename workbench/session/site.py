@@ -102,13 +102,13 @@ class SitePlan:
     def check(self) -> None:
         """Refuse targets that no change can ever provide, before anything is watched.
 
-        Raises UsageError: a study is neither there nor recorded.
+        Raises UsageError: a study neither exists nor is recorded.
         """
         if self._project is not None:
             check_studies(self._project, self._studies)
 
     def sources(self) -> tuple[Path, ...]:
-        """The folders and files that the report is made from."""
+        """The folders and files from which the report is made."""
         files = [file.path for file in self._report_files()]
         files += [captures("@").home(program) for program in self._captured()]
         project = self._recorded
@@ -180,7 +180,7 @@ def write_page(
     `out` is the file, or a folder for it; None: the current one. `force`: overwrite any file, not
     only a page. Raises UsageError, DataError: as `found_page`; or another file has that name.
     """
-    from workbench.views.html.single import is_page_of_ours, pack  # only for a single page
+    from workbench.views.html.single import is_page_of_ours, pack  # needed only for a single page
 
     with found_page(place, targets, selection) as page:
         target = out or Path(page.name)
@@ -192,7 +192,7 @@ def write_page(
                 "Name another file with --out, or overwrite this one with --force.",
             )
         data = pack(page.path, page.root).encode("utf-8", "replace")
-        # The folder was named by the user, wherever it leads.
+        # The user named the folder, wherever it leads.
         replace_file(target.parent.resolve(), target.name, data, durable=True)
     return target
 
@@ -303,7 +303,7 @@ def _page(
 
 
 def _ladder(project: Project, recorded: list[Ladder], name: str, selection: Selection) -> Ladder:
-    """The study's ladder that is selected.
+    """The selected ladder of the study.
 
     By default: on its default problem, and measured on hardware rather than counted in the
     emulator.

@@ -1,7 +1,7 @@
 """Texts of files by the path that a line table names: from a folder, or from a Git revision.
 
-A report's paths are those of another machine; it takes the file with the longest common end of its
-path. If a report holds a text, or its hash, that decides.
+A report's paths are those of another machine; this module takes the file with the longest common
+end of its path. If a report holds a text, or its hash, that decides.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Texts:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
 
     def find(self, wanted: SourceFile) -> str | None:
-        """The text of a file; None if no path ends like its own.
+        """The text of a file; None if no path ends like its path.
 
         Raises UsageError: several files fit equally well, or the text is not the one that was
         compiled.

@@ -99,7 +99,7 @@ class Diff(Step):
 
     @property
     def time(self) -> TimeChange | None:
-        """The recorded times in seconds, old over new with its interval; None without both."""
+        """The recorded times in seconds, old over new with its interval; None if one is missing."""
         return self.comparison.time
 
     @cached_property
@@ -137,7 +137,7 @@ class Diff(Step):
     def lines(self) -> pd.DataFrame:
         """A row for each line counter and source line; both versions of a line are one row.
 
-        Lines of a hunk have rows of their own; the hunk's number joins them.
+        Lines of a hunk have their own rows; the hunk's number joins them.
 
         Returns:
             Columns ``counter``, ``ncu``, ``link``, ``hunks`` and ``symbols`` as in `links`;

@@ -123,7 +123,7 @@ class Target(Record, frozen=True):
 
     `stale` says that the version's source was edited after the capture; `notes` are sentences that
     must accompany any number that is shown. `picked`: one launch was requested, and it holds no
-    other. `placed`: its device was named with it. `tuned` has a line on each winner of the
+    other. `placed`: its device was named with it. `tuned` has a line about each winner of the
     version's tunings.
     """
 
@@ -196,7 +196,7 @@ def resolve(
 
     Raises:
         UsageError: unknown study, version, problem, kernel or file; or it has no record (the hint
-            lists the records, and how to make one).
+            lists the records, and says how to make one).
         DataError: a damaged report or store file.
     """
     wanted: list[tuple[str, _Candidates | None]] = []
@@ -444,7 +444,7 @@ class _Candidates:
         )
 
     def _timing(self, version: str, device: str | None, damaged: list[DataError]) -> Timing | None:
-        """A version's time on a device; None: on the one of its latest measurement."""
+        """A version's time on a device; None: the device of its latest measurement."""
         found = self.store.timings(
             damaged=damaged,
             study=self.study_name,
@@ -467,7 +467,7 @@ def _matches(entry: Entry, selection: Selection) -> bool:
 
 
 def _agree(recorded: list[_Candidates], selection: Selection) -> None:
-    """Choose one entry for each, if possible of the same problem, device and engine.
+    """Choose one entry for each, if possible with the same problem, device and engine.
 
     Order of preference: what all have in common, ncu before the emulator, the study's
     default problem, the project's default device, the device with the newest profile.

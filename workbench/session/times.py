@@ -42,7 +42,7 @@ class TimeTask(Task[Timing], frozen=True, kw_only=True):
     """Time versions, each in turn with the study's baseline.
 
     Attributes:
-        since: Times that were stored since then (ISO 8601) are not measured again.
+        since: Times stored since this time (ISO 8601) are not measured again.
     """
 
     kind = "time"
@@ -121,13 +121,13 @@ def _to_time(runs: VersionRuns, all_problems: bool) -> list[Combination]:
 
 
 def recorded_times(project: Project, named: Named, cache: str) -> TimedVersions:
-    """Stored times of versions, on the device that is named (``sgemm@h200``) or the newest one.
+    """Stored times of versions, on the named device (``sgemm@h200``) or the newest one.
 
     Without a problem (or ``n4096,s1_*``), all stored times, from the least work to the most.
 
     Raises:
         UsageError: no such version, or two devices.
-        MissingError: no time of them is stored there.
+        MissingError: none of their times is stored there.
         DataError: a stored file is damaged.
     """
     texts, devices = zip(

@@ -26,13 +26,13 @@ class Listener(Protocol):
     """Receives the progress of long operations."""
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Show a line that stays."""
 
     def doing(self, text: str) -> None:
-        """A line that the next one replaces."""
+        """Show a line that the next one replaces."""
 
     def clear(self) -> None:
-        """Take back the line that would be replaced."""
+        """Remove the line that the next one would replace."""
 
 
 class Workspace:
@@ -53,7 +53,7 @@ class Workspace:
 
     @cached_property
     def project(self) -> Project:
-        """The project at or above the folder; UsageError without one."""
+        """The project at or above the folder; UsageError if there is none."""
         return self.found or require_project(self.start)
 
     @cached_property
@@ -102,7 +102,7 @@ def apart(text: str, selection: Selection = Selection()) -> tuple[str, Selection
 def of_one_problem(
     texts: tuple[str, ...], selection: Selection
 ) -> tuple[tuple[str, ...], Selection]:
-    """Targets without their problem, and the selection with it: it applies to all of them."""
+    """Targets without their problem, and the selection with the problem, which applies to all."""
     names = []
     for text in texts:
         name = text
@@ -122,7 +122,7 @@ class Places(Record, frozen=True):
     source_new: str | None = None
 
     def of(self, side: int) -> str | None:
-        """The place of the sources of the old side (0) or the new one (1)."""
+        """The place of the sources of the old side (0) or the new side (1)."""
         return (self.source_new if side else self.source_old) or self.source
 
 

@@ -6,7 +6,7 @@ Layout below the root (``profiles/`` of a project)::
     <device>/<study>/<version>/<problem>.<engine>.ncu-rep.zst   the raw report beside it
     <device>/<study>/<version>/<problem>.time.json.zst          the timing
 
-The choices of a tuned version (``v3@32-4``) lie beside its tuning, and are no versions of a study::
+The choices of a tuned version (``v3@32-4``) lie beside its tuning and are not a study's versions::
 
     <device>/<study>/tuned/v3/32-4/<problem>.<engine>.json.zst
 
@@ -38,7 +38,7 @@ _TIME: Literal["time"] = "time"
 TUNED = "tuned"
 #: A file's kind by its name.
 _KINDS: dict[str, EngineName | Literal["time"]] = {kind: kind for kind in (*_ENGINES, _TIME)}
-#: Longest file name that every common file system takes, less room for our suffixes.
+#: The longest file name that every common file system takes, less space for our suffixes.
 _MAX_NAME = 200
 
 
@@ -110,7 +110,7 @@ def component(text: str, what: str) -> str:
         name = quote(text, safe="+,=@ ")
     except UnicodeEncodeError:
         name = ""  # a command line argument that was not UTF-8
-    # quote() leaves "." and "~" alone; a leading dot would hide the file or climb out.
+    # quote() does not change "." and "~"; a leading dot would hide the file or climb out.
     if name.startswith((".", "~", " ")):
         name = f"%{ord(name[0]):02X}{name[1:]}"
     if not name or len(name) > _MAX_NAME:
@@ -125,7 +125,7 @@ class Store:
     """The profiles and times below one folder.
 
     The first write creates `root`; reading a missing one is an error, unless `may_lack` is set:
-    then nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another one.
+    then nothing is recorded yet. A writer waits `lock_timeout_s` seconds for another writer.
     `remembers` is the number of recently loaded profiles that are kept.
     """
 
@@ -182,7 +182,7 @@ class Store:
     # --- profiles ---------------------------------------------------------------
 
     def save(self, profile: Profile, raw: Path | bytes | None = None) -> Path:
-        """Keep `profile`, and the raw report beside it, replacing an earlier one; return its path.
+        """Keep `profile` and the raw report beside it, replacing an earlier one; return its path.
 
         `raw` is a path, ``.zst`` or not, or bytes; None removes the replaced profile's raw report.
 

@@ -24,7 +24,7 @@ from workbench.model import SCHEMA_VERSION, Launch, Metric, Profile, Timing
 #: Within two percent of the smallest size (level 19), in half of the time.
 _LEVEL = 17
 _MAGIC = b"\x28\xb5\x2f\xfd"
-#: No counter comes near it, and a sum of many values is still finite.
+#: No counter comes near this value, and a sum of many such values is still finite.
 _MOST = 1e30
 
 _REPORT = "This is a bug in the engine that made the record; nothing was written."
@@ -61,7 +61,7 @@ def unpack(data: bytes, path: Path | str = "the frame", limit: ByteLimit | None 
 
 
 def pack_raw(raw: Path | bytes) -> bytes:
-    """A raw report, compressed; compressed input is taken as it is.
+    """A raw report, compressed; compressed input is returned as it is.
 
     Raises:
         MissingError: the file cannot be read.

@@ -25,7 +25,7 @@ from workbench.specs import Version
 from workbench.study.frontmatter import place
 
 MAX_LENGTH = 500
-#: Every value stays below this magnitude; sizes in bytes of any memory are far below.
+#: Every value stays below this magnitude; sizes in bytes of any memory are far below it.
 LIMIT = 2**63
 _HINT = "Integer arithmetic only: + - * // % **, comparisons, and/or/not, min, max, abs, cdiv."
 
@@ -91,7 +91,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
 }
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": lambda *values: min(values),  # also of a single value, which is not a sequence
+    "min": lambda *values: min(values),  # also with a single value, which is not a sequence
     "max": lambda *values: max(values),
     "abs": abs,
     "cdiv": cdiv,

@@ -43,7 +43,7 @@ class Pointer(Record, frozen=True):
 USES = ("verify", "profile", "sweep")
 _FUNCTIONS = ("inputs", "outputs", "reference", "flops", "bytes")
 _DOCS = "`workbench docs front-matter` shows a whole study.py."
-#: A time limit, Ctrl-C, and a lifted study whose data is missing or damaged.
+#: Errors that pass: a time limit, Ctrl-C, a lifted study whose data is missing or damaged.
 NOT_THE_FILES = (WorkbenchError, KeyboardInterrupt, OverError)
 
 
@@ -160,7 +160,7 @@ class StudyFile:
 
     @_judged
     def text(self, name: str, *, optional: bool = False) -> str:
-        """A string that must not be blank, or missing unless it is `optional`."""
+        """A string that must not be blank, nor missing unless it is `optional`."""
         if optional and name not in self._names:
             return ""
         value = self._required(name)
@@ -198,7 +198,7 @@ class StudyFile:
 
     @_judged
     def derive(self, parameters: dict[str, int]) -> dict[str, int]:
-        """The parameters that ``derive`` adds to a problem's; empty without it."""
+        """The parameters that ``derive`` adds to a problem's; empty if there is no ``derive``."""
         found = self.call("derive", parameters) if self.has("derive") else {}
         return self._integers(found, "derive")
 

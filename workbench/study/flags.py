@@ -6,8 +6,8 @@ further options (``-optf``, ``@file``). The flags in ``data/flags.toml`` only ch
 is made. Other flags are refused before any compiler starts.
 
 nvcc starts its programs through a shell and quotes their arguments with ``"``, within which
-``$``, a backtick and a backslash keep their meaning. No text of a project that reaches its
-command line may hold one of them: flags, defines, and the path of the file.
+``$``, a backtick and a backslash keep their meaning. No text of a project that reaches its command
+line may contain one of these: flags, defines, and the path of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tomli
 from workbench.errors import nearest
 
 _FACTS = tomli.loads((Path(__file__).parents[1] / "data/flags.toml").read_text(encoding="utf-8"))
-#: Flags without a value; those with one, and its pattern; the same for ``-Xptxas``.
+#: Flags without a value; flags with a value, and its pattern; the same for ``-Xptxas``.
 SWITCHES = frozenset(name for names in _FACTS["switches"].values() for name in names)
 VALUES = {name: each["form"] for each in _FACTS["value"] for name in each["names"]}
 PTXAS = {name: each.get("form", "") for each in _FACTS["ptxas"] for name in each["names"]}
@@ -127,7 +127,7 @@ def _inside(folder: str) -> bool:
 
 
 def _ptxas(text: str) -> str:
-    """The first option for ptxas that may not be given; "" if all may."""
+    """The first forbidden option for ptxas; "" if there is none."""
     for option in text.split(","):
         name, mark, value = option.removeprefix("-").removeprefix("-").partition("=")
         if not mark and re.fullmatch(r"-O\d", option):

@@ -2,8 +2,8 @@
 
 Versions are discovered by their file names and never registered: ``v3_padded.cu``
 is version ``v3``; any other ``.cu`` or ``.py`` file whose front matter says
-``baseline = true`` is a library to beat, named by its stem. ``study.py`` is plain
-Python and gives all else; docs/front-matter.md lists what it must define.
+``baseline = true`` is a library to beat, named by its stem. ``study.py`` is plain Python and gives
+everything else; docs/front-matter.md lists what it must define.
 
 Viewing a study runs none of its code (`view_study`), because it may come from someone else.
 Versions are only read as text; the rest is kept in a record beside the profiles, written whenever
@@ -72,7 +72,7 @@ __all__ = [
 
 
 class Study:
-    """One job with all that is needed to judge an implementation.
+    """One job with everything that is needed to judge an implementation.
 
     Attributes:
         title: One line for people.
@@ -81,7 +81,7 @@ class Study:
         versions: Id -> version: v0, v1, …, then the baselines by name.
         broken: Id -> the error of a version that cannot be used as it is.
         input_names: The buffers that `inputs` gives, in order.
-        tolerance: Largest accepted ‖out − ref‖ / ‖ref‖.
+        tolerance: The largest accepted ‖out − ref‖ / ‖ref‖.
         tolerance_why: The reason for that number.
         answering: The version whose results the others must equal (``reference = "v0"``); empty if
             `reference` computes the answer.
@@ -126,7 +126,7 @@ class Study:
                 )
 
     def tolerance_of(self, version: str) -> float:
-        """Largest accepted ‖out − ref‖ / ‖ref‖ of a version: its own, or else the study's.
+        """The largest accepted ‖out − ref‖ / ‖ref‖ of a version: its own, or else the study's.
 
         An earlier state of a version, ``v3@1a2b3c4``, is judged as the version is.
         """
@@ -214,7 +214,7 @@ class Study:
     def version(self, name: str) -> Version:
         """A version by its id (``v3``) or file stem (``v3_padded``).
 
-        Raises UsageError: unknown, and names the nearest one; or broken.
+        Raises UsageError: unknown (names the nearest one), or broken.
         """
         match = VERSION_NAME.match(name)
         wrong = self.broken.get(f"v{int(match[1])}" if match else name)
@@ -298,7 +298,7 @@ def study_names(project: Project) -> list[str]:
 
 def require_study(project: Project, name: str) -> None:
     """Refuse a name without a study; the UsageError names the nearest one."""
-    # Compared with the existing names: a file system may refuse a query for another one.
+    # Compare with the existing names: a file system may refuse a query for another name.
     if name not in (names := study_names(project)):
         raise UsageError(
             f"there is no study `{name}` in {project.kernels}"
@@ -526,7 +526,7 @@ def view_study(project: Project, name: str, known: Sequence[ProblemFacts] = ()) 
     try:
         facts = msgspec.json.decode(_kept(project, name), type=StudyFacts)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # whose consequence is reported instead
+        pass  # `note` reports the missing record
     except (OSError, WorkbenchError, ValueError, RecursionError) as error:
         shown = project.facts(name).relative_to(project.root).as_posix()
         wrong = f"; {shown} cannot be used: {str(error).replace(str(project.facts(name)), 'it')}"
@@ -579,7 +579,7 @@ class StudyInfo:
         try:
             study = view_study(project, name)
         except WorkbenchError as error:
-            # A study that is broken today is not a reason to withhold measurements.
+            # A study that is broken today is no reason to withhold measurements.
             self.error = error
             return
         self.study = study

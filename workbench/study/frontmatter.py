@@ -52,7 +52,7 @@ from workbench.study.keys import (
 #: Keys of a launch that the other compiler decides, or does not know.
 _CUDA_ONLY = ("block", "dynamic_shared", "cluster", "cooperative")
 _TRITON_ONLY = ("num_warps", "num_stages", "divisible_by_16")
-#: Element types of scratch buffers and of fills of symbols; all except one are NumPy's.
+#: Element types of scratch buffers and of fills of symbols; all except one are NumPy types.
 DTYPES = (
     *(f"float{bits}" for bits in (16, 32, 64)),
     "bfloat16",
@@ -67,7 +67,7 @@ KERNEL = re.compile(r"[A-Za-z_](?:\w|::)*(?:<[\w\s:,*&()<>-]*>)?\Z", re.ASCII)
 def read_launch(
     keys: Keys, index: int, table: LaunchTable, given: Collection[str], triton: bool
 ) -> LaunchSpec:
-    """A ``[[launch]]`` with the names `given` in it, of a kernel in Triton or in CUDA C++."""
+    """A ``[[launch]]`` of a kernel in Triton or CUDA C++, with the names `given` in it."""
     key = f"launch[{index}]"
     kernel = keys.required(f"{key}.kernel", table.kernel)
     for name in _CUDA_ONLY if triton else _TRITON_ONLY:
@@ -283,7 +283,7 @@ def define_text(value: TuneValue) -> str:
 
 
 def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
-    """A macro of ``[defines]``, as text; `key`: its place elsewhere."""
+    """A macro from ``[defines]``, as text; `key`: its place, if elsewhere."""
     key = key or f"defines.{name}"
     if not _IDENTIFIER.match(name):
         keys.fail(key, f"`{name}` is not a macro name", "Use letters, digits, _.")
@@ -296,7 +296,7 @@ def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
     return define_text(value)
 
 
-#: Plausible limits: the most values of one parameter, and the most parameters.
+#: Plausible limits: the most values of a parameter, and the most parameters.
 _MOST_VALUES, _MOST_PARAMETERS = 256, 32
 #: Parameters that are keys of a launch, and the form of each of their values.
 _OF_LAUNCH = {
@@ -315,8 +315,8 @@ def read_tune(
 ) -> TuneSpec | None:
     """``[tune]``: the values that parameters may have.
 
-    `table` is the table as written, `defines` those of ``[defines]``; a parameter that is not among
-    them becomes one, with the first of its values. ``block``, ``num_warps`` and ``num_stages`` are
+    `table` is the table as written, `defines` has those of ``[defines]``; a parameter not among
+    these becomes one, with the first of its values. ``block``, ``num_warps`` and ``num_stages`` are
     keys of the launch. `code` is the file without its front matter, which uses the parameters.
     """
     requires = table.get("requires", "")
@@ -567,7 +567,7 @@ def _load(block: _Header, path: str) -> dict[str, Any]:
 
 
 def _quoted(line: str) -> str:
-    """A line of front matter with the missing quotes; "" if that is not the fault."""
+    """A line of front matter with its missing quotes; "" if they are not the fault."""
     key, _, value = (part.strip() for part in line.partition("="))
     listed = value.startswith("[") and value.endswith("]")
     items = re.split(r",(?![^()]*\))", value[1:-1] if listed else value)

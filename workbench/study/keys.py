@@ -28,7 +28,7 @@ _TOKEN = (
     r"|'[^'\n]*'"
     r"|#[^\n]*"
     r"|[\[\]{}\n]"
-    r"""|["'])"""  # one that is not closed: not a valid document
+    r"""|["'])"""  # a string that is not closed: not a valid document
 )
 
 
@@ -276,7 +276,7 @@ class Keys:
         """The lines of ``[[launch]]`` and the like, which every version needs.
 
         They are found without reading every key, unless they are written in another way or a string
-        of several lines may hold some.
+        of several lines may contain some.
         """
         found: dict[str, list[int]] = {}
         for line, text in enumerate(self.toml.split("\n"), self.first):
@@ -308,7 +308,7 @@ class Keys:
         return self._fail_type(table, message)
 
     def _fail_type(self, table: dict[str, Any], message: str) -> NoReturn:
-        """Raise msgspec's complaint in our words."""
+        """Raise msgspec's error in our words."""
         match = _MESSAGE.match(message)
         what, place = (match[1], match[2] or "") if match else (message, "")
         if unknown := _UNKNOWN.match(what):

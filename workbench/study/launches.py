@@ -120,7 +120,7 @@ def resolve_descriptors(
 
 
 def _descriptors(version: Version) -> Iterator[tuple[str, DescriptorSpec, tuple[str, ...]]]:
-    """Every descriptor of a version: its key, its texts, and which keys hold sizes."""
+    """Every descriptor of a version: its key, its texts, and the keys that hold sizes."""
     for index, spec in enumerate(version.tensor_maps):
         yield f"tensor_map[{index}]", spec, TENSOR_MAP_SIZES
     for index, spec in enumerate(version.textures):
@@ -424,7 +424,7 @@ def resolve_launches(
     """A version's launches with every expression evaluated for one problem.
 
     Raises UsageError: a value that no chip can launch (an empty grid, more than 1024 threads per
-    block …), a tensor map or texture that none can read, or no launch at all, at the key's line.
+    block …), a tensor map or texture that no chip can read, or no launch, at the key's line.
     Requirements are not checked here: see `Study.check_requirements`.
     """
     plain = study.names(version, problem)
@@ -493,7 +493,7 @@ def _check_divisible(key: Key, spec: LaunchSpec, args: Sequence[object], problem
 def format_of(kinds: Sequence[str]) -> str:
     """A number, or a struct of several, as Python's `struct` writes it after ``@``.
 
-    As C lays it out: it begins and ends at a multiple of its widest member's size.
+    It has C's layout: it begins and ends at a multiple of its widest member's size.
 
     `kinds` are keys of `CTYPES`, or ``pointer``.
     """
@@ -598,7 +598,7 @@ class FillScope(Scope, Protocol):
 def resolve_fills(study: FillScope, version: Version, problem: Problem) -> tuple[ResolvedFill, ...]:
     """A version's fills for one problem.
 
-    Raises UsageError, at the key's line: the fill is of an input, or copies an unknown input, or
+    Raises UsageError, at the key's line: the fill writes an input, or copies an unknown input, or
     has a value that the type cannot hold.
     """
     if not version.fills:

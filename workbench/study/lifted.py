@@ -2,7 +2,7 @@
 
 The folder holds ``launch.json.zst``, which is a `LiftedLaunch`, and the files that it names: each
 buffer before the launch (and after it, if the launch changed it), the module's image, its PTX. All
-are zstd frames; a buffer's SHA-256 is in the record. Reading it runs none of it.
+are zstd frames; a buffer's SHA-256 is in the record. Reading the folder runs nothing in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.model import Dim3, Record
 FOLDER, RECORD = "captured", "launch.json.zst"
 SCHEMA = 1
 _FORMAT = "workbench-lifted"
-_LEVEL = 3  # the data is mostly random; a gigabyte takes some seconds
+_LEVEL = 3  # the data is mostly random; a gigabyte takes several seconds
 _PIECE = 1 << 22
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: Limits of every launch: parameters of a kernel are at most 32,764 bytes, a grid 2^31-1 blocks.
@@ -38,7 +38,7 @@ POINTER = 8
 class LiftedBuffer(Record, frozen=True):
     """Memory that the launch could reach: a part of an allocation, or a symbol of its module.
 
-    `size` in bytes, from `address` on. `before` and `after` name files of the folder; `after` is
+    `size` is in bytes, from `address` on. `before` and `after` name files in the folder; `after` is
     None if the launch did not change it; then both hashes are equal. `filled`: whether it was
     written before the launch; None: unknown.
     """
@@ -99,7 +99,7 @@ class LiftedPointer(Record, frozen=True):
 class LiftedTexture(Record, frozen=True):
     """An argument that is a texture object: its texels' buffer, and the keys of ``[[texture]]``.
 
-    `dims` are in texels, the innermost first; `pitch` in bytes, 0 without gaps.
+    `dims` are in texels, the innermost first; `pitch` is in bytes, 0 without gaps.
     """
 
     argument: int
@@ -172,7 +172,7 @@ class _Sealed(msgspec.Struct):
 
 
 def write_lifted(folder: Path, recorded: RecordedLaunch) -> None:
-    """Keep a launch, its record last. `folder` is a new one that is renamed when it is complete.
+    """Keep a launch, its record last. `folder` is new, and is renamed when it is complete.
 
     Raises:
         MissingError: no space, no permission.
@@ -198,7 +198,7 @@ def write_lifted(folder: Path, recorded: RecordedLaunch) -> None:
 
 
 def _kept(folder: Path, name: str, pieces: Iterable[bytes]) -> tuple[str, int]:
-    """Write one file; returns the hash of its content, and its size in bytes."""
+    """Write one file; return the hash of its content, and its size in bytes."""
     seal, size = sha256(), 0
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, threads=2)
     with replacing(folder, name) as stream, packer.stream_writer(stream, closefd=False) as packed:
@@ -315,7 +315,7 @@ def _check_size(folder: Path, launch: LiftedLaunch) -> None:
 
 
 def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
-    """The first contradiction in a record; "" without one."""
+    """The first contradiction in a record; "" if there is none."""
     sizes = {each.name: each.size for each in launch.buffers}
     if len(sizes) != len(launch.buffers):
         return "two buffers with the same name"
@@ -342,7 +342,7 @@ def _contradiction(launch: LiftedLaunch, hashes: Mapping[str, str]) -> str:
 
 
 def _misplaced(launch: LiftedLaunch, sizes: Mapping[str, int]) -> str:
-    """The first argument or pointer outside its bounds; "" without one."""
+    """The first argument or pointer outside of its bounds; "" if there is none."""
     end = 0
     lengths: dict[int, int] = {}
     for place, each in enumerate(launch.arguments):

@@ -1,4 +1,4 @@
-"""Names of C++ kernels: as compilers write them, and as people do."""
+"""Names of C++ kernels, as compilers write them and as people write them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def own_name(kernel: str) -> str:
 
 
 def spelled(name: str) -> str:
-    """Normalise a name: drop blanks, casts, suffixes and other spellings of types.
+    """Normalize a name: drop blanks, casts, suffixes and other spellings of types.
 
     `name` comes from a demangler, ncu or a source.
     """

@@ -18,14 +18,14 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict)
 
 @dataclass
 class KernelParameter:
-    """A kernel's parameter, from the source or the mangled name; empty without either."""
+    """A kernel's parameter, from the source or the mangled name; empty if neither gives it."""
 
     name: str = ""
     type: str = ""
 
     @property
     def element(self) -> str:
-        """NumPy's name of its own type, or of the type that it points to; empty if unknown."""
+        """NumPy's name of its own type, or of the type to which it points; empty if unknown."""
         return KNOWN.get(_VECTOR.sub(r"\1", " ".join(_QUALIFIERS.sub(" ", self.type).split())), "")
 
     @property

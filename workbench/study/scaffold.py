@@ -74,9 +74,9 @@ def trimmed(axes: Iterable[int | str]) -> list[int | str]:
 def start_project(root: Path, study: str = "") -> list[str]:
     """Make a folder a project; its existing files stay unchanged.
 
-    `study` is the name of a first study, which becomes the default one; empty for none. Returns
-    the paths that were written, relative to `root`. Raises UsageError: the folder is a project
-    already, or the name is not a study name.
+    `study` is the name of a first study, which becomes the default one; empty for none. Returns the
+    written paths, relative to `root`. Raises UsageError: the folder is already a project, or the
+    name is not a valid study name.
     """
     if study:
         check_study_name(study)
@@ -107,7 +107,7 @@ def start_project(root: Path, study: str = "") -> list[str]:
 
 
 def study_name(after: str) -> str:
-    """A default name for a study: after a kernel, or a file."""
+    """A default name for a study, after a kernel or a file."""
     name = re.sub(r"\W+", "_", after, flags=re.ASCII).strip("_")[:60]
     return name if name[:1].isalpha() else f"study_{name}".rstrip("_")
 
@@ -131,7 +131,7 @@ def check_study_free(project: Project, name: str, hint: str) -> None:
 def start_study(project: Project, name: str) -> list[str]:
     """Write a small working study, to be replaced piece by piece; returns the relative paths.
 
-    Raises UsageError: the name cannot be one, or is taken.
+    Raises UsageError: the name is invalid, or is taken.
     """
     texts = {
         file: first_text(f"study/{file}").replace("@STUDY@", name)
@@ -147,8 +147,8 @@ def write_study(
 
     `make` gives the texts of the study's files by name, and all are read before one is written. It
     gets the folder that becomes the study's, and may put recorded data in it. Returns the paths
-    that were written, relative to the project. Raises UsageError: the name cannot be one, or is
-    taken; or a text is not valid in its file.
+    that were written, relative to the project. Raises UsageError: the name is invalid, or is taken;
+    or a text is not valid in its file.
     """
     check_study_name(name)
     check_study_free(project, name, f"To add a version to it: workbench new {name}/v1.")
@@ -282,7 +282,7 @@ def _inherited(parent: Version) -> str:
         text += table("launch", values, 6)
         if triton:
             text += pair("num_warps", int(launch.block[0]) // 32)
-            # If the machine code does not name it, it is Triton's own.
+            # If the machine code does not name it, it belongs to Triton.
             text += pair("num_stages", launch.num_stages) if launch.num_stages else ""
             text += pair("divisible_by_16", launch.divisible_by_16)
         if launch.dynamic_shared != "0":
@@ -353,7 +353,7 @@ _NULL = "ulong(0)"
 def _continued(
     parent: Version, code: str, defines: Mapping[str, str], study: str
 ) -> _ContinuedKernel:
-    """A lifted kernel in Triton as a version that is compiled: with constants, types, arguments.
+    """A lifted kernel in Triton as a version to compile, with constants, types and arguments.
 
     `defines` are values of constants; the tables of `study.py` give the types of buffers.
     """
@@ -426,7 +426,7 @@ class _ContinuedKernel(NamedTuple):
 
 
 def _elements(study: str) -> dict[str, str]:
-    """The element types of buffers, by the tables in ``study.py`` of a lifted launch, not run."""
+    """The element types of buffers, from the tables in a lifted launch's ``study.py``, not run."""
     out: dict[str, str] = {}
     with contextlib.suppress(SyntaxError):
         tables = recorded_tables(study)
@@ -449,7 +449,7 @@ def recorded_tables(study: str) -> dict[str, Any]:
 def _typed(text: str, held: Mapping[str, str]) -> tuple[str, str]:
     """An argument's type in Triton's words, and the argument.
 
-    Four bytes that are unlikely as an integer, but likely as a float, are taken for a float.
+    Four bytes that are unlikely as an integer but likely as a float count as a float.
     """
     found = _NUMBER.fullmatch(text)
     if found is None:
@@ -485,13 +485,13 @@ def start_version(
     text: str = "",
     defines: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Write the file of a new version; the path, relative to the project.
+    """Write the file of a new version; return the path, relative to the project.
 
-    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: if "", it is
-    to be filled in. `change` is the difference from its parent. `text` is the whole file, or only
-    its code, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted
-    kernel in Triton. Raises UsageError: the name is not a version's name, or the number is taken,
-    or the study cannot be read with it; then the file is removed.
+    `name` is ``v5``, or ``v5_register_tile``, which becomes the file's name. `title`: "" leaves it
+    to the user. `change` is the difference from its parent. `text` is the whole file, or only its
+    code, which gets the parent's launches; "": a copy. `defines`: the constants of a lifted kernel
+    in Triton. Raises UsageError: the name is not a version's name, or the number is taken, or the
+    study cannot be read with it; then the file is removed.
     """
     match = VERSION_NAME.match(name)
     if match is None:

@@ -1,9 +1,9 @@
 """Check a kernel's arguments against the sizes and types of its parameters.
 
-A driver reads as many bytes as a kernel's parameters have, whatever it was given: the number and
-sizes of arguments are checked against the PTX before anything is launched.
+A driver reads as many bytes as a kernel's parameters have, whatever arguments it got: their number
+and sizes are checked against the PTX before anything is launched.
 
-NumPy makes float64 by default, and a kernel that takes ``const float*`` reads such an array as
+NumPy creates float64 by default, and a kernel that takes ``const float*`` reads such an array as
 noise: compilers do not see that, and every access is in bounds. Only built-in type names are read;
 names of a typedef or a template are skipped.
 """
@@ -39,7 +39,7 @@ from workbench.study.mangling import entries, own_name
 from workbench.study.sources import without_comments
 
 _TABLES = tomli.loads((Path(__file__).parents[1] / "data/ctypes.toml").read_text(encoding="utf-8"))
-#: NumPy's name of the type that a pointer points to; and the same with further types.
+#: NumPy's name of the type to which a pointer points; and the same with further types.
 ELEMENTS, _FURTHER = (
     {name: dtype for dtype, names in _TABLES[table].items() for name in names}
     for table in ("elements", "further")
@@ -57,10 +57,10 @@ _TEXTURES = ("cudaTextureObject_t", "CUtexObject")
 
 
 def check_arguments(version: Version, ptx: str, launches: Iterable[ResolvedLaunch]) -> None:
-    """Check arguments against the parameters that kernels were compiled with.
+    """Check arguments against the parameters with which kernels were compiled.
 
     Kernels that `ptx`, the compiled code, lacks are skipped. Raises UsageError: there are more or
-    fewer arguments than parameters, or one is of another size; at the line of `args`.
+    fewer arguments than parameters, or one has another size; at the line of `args`.
     """
     for launch in launches:
         wanted, kinds = parameter_bytes(ptx, launch.kernel), _kinds(ptx, launch.kernel)
@@ -186,7 +186,7 @@ def _bytes(argument: Argument) -> int:
 def _declared(code: str, launch: ResolvedLaunch) -> list[tuple[str, str]]:
     """Each parameter as the source declares it: its type, and NumPy's name of the pointee.
 
-    Empty if the source does not declare it, or declares another number of parameters.
+    Empty if the source does not declare it, or declares a different number of parameters.
     """
     name = re.escape(own_name(launch.kernel))
     found = re.search(rf"\b{name}\s*\(([^()]*)\)", without_comments(code))
@@ -219,7 +219,7 @@ class Misread(NamedTuple):
         return words.format(name=self.name, given=self.given, kernel=kernel, written=self.written)
 
     def refuse(self, version: Version) -> None:
-        """Refuse NumPy's default type if the kernel takes a narrower one: that is never meant.
+        """Refuse NumPy's default type if the kernel takes a narrower one: this is never intended.
 
         Raises UsageError: at the line of `args`.
         """

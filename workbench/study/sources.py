@@ -36,7 +36,7 @@ _SETTLED_NS = 100_000_000
 def read_source(path: Path, shown: str = "") -> str:
     r"""A source file's text, without a byte order mark, every line ending with ``\n``.
 
-    Raises UsageError: the file cannot be read, is none, too large or not UTF-8; `shown` names it.
+    Raises UsageError: it cannot be read, is no file, too large or not UTF-8; `shown` names it.
     """
     name = shown or str(path)
     try:
@@ -81,7 +81,7 @@ def source_file(path: str, text: str) -> SourceFile:
     return SourceFile(path=path, text=text, sha256=hashlib.sha256(text.encode("utf-8")).hexdigest())
 
 
-#: Places checked before counting starts.
+#: The number of places checked before counting starts.
 _MANY = 10_000
 
 
@@ -107,10 +107,10 @@ def local_sources(
 ) -> tuple[SourceFile, ...]:
     """The version's file, then every project file that it includes, in order of use.
 
-    A quoted include is looked for beside the file that names it, then (like one in angle brackets)
-    in the ``-I`` folders of the version, which are relative to the project's root. An include that
-    is not found there, or lies outside a closed project, is left to the compiler. `looked` receives
-    the paths that were looked for, and whether they exist. Raises
+    A quoted include is sought beside the file that names it, then (like one in angle brackets) in
+    the ``-I`` folders of the version, which are relative to the project's root. An include that is
+    not found there, or lies outside a closed project, is left to the compiler. `looked` receives
+    the paths that were sought, and whether they exist. Raises
     UsageError: an included file lies outside the project or is not UTF-8; or the project is closed,
     and a version may not include it.
     """
@@ -122,7 +122,7 @@ def local_sources(
     def there(path: str) -> bool:
         if path not in looked:
             looked[path] = False
-            if len(looked) % _MANY == 0:  # while there are few, checking at the end suffices
+            if len(looked) % _MANY == 0:  # while there are few files, a check at the end suffices
                 _counted(LOOKUPS, version.path, len(looked), version.path)
             outside = project.closed and (climbs(path) or climbs(_linked(project, path)))
             looked[path] = not outside and (project.root / path).exists()
@@ -130,7 +130,7 @@ def local_sources(
 
     while queue:
         path, directives = queue.pop(0)
-        if len(directives) >= _MANY:  # too many are refused before any is looked for
+        if len(directives) >= _MANY:  # too many includes are refused before any is sought
             _counted(LOOKUPS, version.path, len(looked) + len(directives), version.path)
         for mark, name, line in directives:
             places = [posixpath.dirname(path)] if mark == '"' else []
@@ -217,7 +217,7 @@ def _counted(limit: TotalLimit, path: Path | str, size: int, shown: str) -> None
 
 
 def climbs(path: str) -> bool:
-    """True if a normalized path leads out of the folder that it is relative to."""
+    """True if a normalized path leads out of the folder to which it is relative."""
     return posixpath.isabs(path) or path == ".." or path.startswith("../")
 
 
@@ -299,16 +299,16 @@ def source_hash(project: Project, version: Version) -> str:
 
 #: A version's file by its stem: ``v3``, ``v3_padded``.
 VERSION_NAME = re.compile(r"v(\d+)(?:_\w+)?\Z", re.ASCII)
-#: An unclosed one takes the rest: searching for its end from every start would cost the square of
-#: the file's length.
+#: An unclosed comment takes the rest: searching for its end from every start would cost the square
+#: of the file's length.
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
-#: Attributes between __global__ and the name that look like a call; like the next one, compiled
-#: only when a kernel is looked for, not for every command.
+#: Attributes between __global__ and the name that look like a call; like the next pattern, compiled
+#: only when a kernel is sought, not for every command.
 _ATTRIBUTE = (
     r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__)"
     r"\s*\((?:[^()]|\([^()]*\))*\)"
 )
-#: Not beyond the next one, for the same reason.
+#: It does not go beyond the next ``__global__``, for the same reason.
 _GLOBAL = r"__global__\b(?:(?!__global__\b)[^;{}()])*?\b(\w+)\s*\("
 #: A counter's name in the catalog's text.
 _COUNTER = re.compile(r'^id = "(\w+)"$', re.MULTILINE)

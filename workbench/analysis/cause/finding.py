@@ -61,9 +61,9 @@ from workbench.counters import catalog
 from workbench.language import _
 from workbench.model import Profile, Record
 
-#: Of a unit without a counter in the catalog the one that shows it: the highest share of all.
+#: The counter that shows a unit without one in the catalog: the highest share of all.
 _SHOWN = "sm_throughput"
-#: A warp state (or kernel) that moved by less than this part of the longer time is not told.
+#: A warp state (or kernel) that moved by less than this part of the longer time is not reported.
 _STALL = 0.02
 
 
@@ -95,15 +95,15 @@ class StallMove(Record, frozen=True):
 
     @property
     def delta_s(self) -> float:
-        """The time that was added (negative: saved)."""
+        """The added time (negative: saved)."""
         return self.new_s - self.old_s
 
 
 class Cause(Record, frozen=True):
     """The cause of a step's change of time. `proofs` come best first, and may be empty.
 
-    `kernel` is the one of several that all fields describe: see `changed_most`. `stalls` are the
-    warp states that moved with the time or against it, the largest first; `limit_old` and
+    `kernel` is the one of several kernels that all fields describe: see `changed_most`. `stalls`
+    are the warp states that moved with the time or against it, the largest first; `limit_old` and
     `limit_new` are the limits of both sides. `active` is the part of the time (0-1), on both sides,
     in which SMs were active; `room` are the resources that changed the number of blocks that fit on
     an SM. `doubts` are reasons to think that the two did not do the same work. `broken` says why a
@@ -127,7 +127,7 @@ class Cause(Record, frozen=True):
 
     @property
     def more(self) -> str | None:
-        """The additional work (or "") if neither side is faster; otherwise None."""
+        """The side's additional work (or "") if neither side is faster; otherwise None."""
         return max((x.more for x in self.doubts if x.unlike), key=bool, default=None)
 
 
@@ -192,12 +192,12 @@ def find_cause(
         if h.way == "wait":
             beside = beside_of(comparison, h, where, place, sides)
             if beside is not None and not is_pipe(beside):
-                # A count says exactly where, samples only about.
+                # A count shows the exact lines, samples only the approximate ones.
                 where = structs.replace(place(beside, "count"), dealt=None)
             elif known:
                 where = place_of_wait(comparison, h, where, attribution, new)
             if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
-                continue  # nothing says that its pipe was held up
+                continue  # nothing shows that its pipe was held up
         proofs.append(Proof(counter=told, place=where, way=h.way, score=h.score, beside=beside))
     if (first := _hidden(proofs, grid=by_grid(comparison))) is not None:
         proofs = [first, *(each for each in proofs if each is not first)]
@@ -216,12 +216,12 @@ def find_cause(
     )
 
 
-#: A kernel is named if its time changed by this part, or it has this part of the change.
+#: A kernel is named if its time changed by this part, or if it has this part of the change.
 _MUCH, _MOSTLY = 0.05, 0.5
 
 
 def changed_most(comparison: Comparison) -> KernelChange | None:
-    """The one of several kernels that changed most, relative to its own time or to the whole."""
+    """The kernel of several that changed most, relative to its own time or to the whole."""
     kernels, one = comparison.kernels, speaking(comparison.kernels)
     whole = comparison["duration"].delta
     if comparison.partial or len(kernels) < 2 or one is None or not one.moved or whole is None:
@@ -234,9 +234,9 @@ def changed_most(comparison: Comparison) -> KernelChange | None:
 def _limits(
     sides: tuple[Profile, Profile], kernels: Sequence[KernelChange], changed: KernelChange | None
 ) -> tuple[Limit | None, Limit | None]:
-    """The limits of the kernel that changed most, else of the one with most of the new time.
+    """The limits of the kernel that changed most, else of the one with the most new time.
 
-    If a side has several kernels, the words name it.
+    If a side has several kernels, the words name this one.
     """
     there = [kernel for kernel in kernels if kernel.samples[1]]
     spent = [kernel.spent[1] for kernel in there]
@@ -255,7 +255,7 @@ def _limits(
 
 
 def _free(counter: Delta, scale: Scale) -> bool:
-    """True for sectors that the chip moves in a negligible part of the change of time."""
+    """True for sectors that the chip moves in a negligible part of the change in time."""
     taken = over(scale.seconds(counter.id, counter.delta or 0.0), minus(scale.new_s, scale.old_s))
     return counter.unit == "sector" and taken is not None and abs(taken) < _SECTORS
 
@@ -271,7 +271,7 @@ def _hidden(proofs: Sequence[Proof], *, grid: bool) -> Proof | None:
     """The proof that explains as much as occupancy, if occupancy comes first.
 
     More warps hide any wait and any work. A wait that an edit changed names the one that they hid;
-    so do counts of instructions and of another kind together. What a `grid` brought is told second.
+    so do counts of instructions and of another kind together. A `grid`'s effect is named second.
     """
     if len(proofs) < 2 or proofs[0].way != "occupancy":
         return None
@@ -286,7 +286,7 @@ def _hidden(proofs: Sequence[Proof], *, grid: bool) -> Proof | None:
     return max(best.values(), key=lambda each: each.score) if enough else None
 
 
-#: Two counts can balance each other only if the lesser takes this part of the other's cycles.
+#: Two counts can balance each other only if the smaller takes this part of the larger one's cycles.
 _BALANCED = 0.5
 
 
@@ -296,7 +296,7 @@ def _counted(
     """For profiles without a duration: the count whose change takes the SMs longest, at their peak.
 
     If times were measured elsewhere, it moves in their direction. Without times, one that moved the
-    other way and takes about as long is also given, the fallen one first: which won is unknown.
+    other way and takes about as long is also given, the one that fell first: which won is unknown.
     """
     scale, speed = Scale(old, comparison), comparison.speed
     way = speed.new_s - speed.old_s if speed is not None else 0.0
@@ -322,14 +322,14 @@ def _counted(
     ]
 
 
-#: Counts of one access: they move together.
+#: Counts of the same access: they move together.
 _OF_GLOBAL = tuple(name for name in WAITS if name.startswith(("global_load", "global_store")))
 #: Fewer accesses explain fewer sectors if they make up this part of the sectors' logarithm.
 _FEWER = 0.5
 
 
 def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
-    """Among counters that move together, one that lines have and the one that a person names.
+    """Among counters that move together, one that lines have and one that people name.
 
     Tags, sectors and requests of global memory belong to one access. Fewer accesses are the reason
     for all three; fewer sectors for each access are the effect of coalescing.
@@ -358,7 +358,7 @@ def taught(comparison: Comparison, most: Delta) -> tuple[Delta, Delta]:
     return (sectors, each) if each.moved else (most, most)
 
 
-#: Counters that decide how many blocks fit on an SM -> the cause that each belongs to.
+#: Counters that decide how many blocks fit on an SM -> the cause to which each belongs.
 _ROOM = {
     "registers": "registers",
     "threads_per_block": "block size",
@@ -386,7 +386,7 @@ def _room(
     way = comparison["achieved_occupancy"].delta
     if not occupancy or way is None:
         return moved
-    if unfilled:  # as many blocks as before, of another size
+    if unfilled:  # as many blocks as before, of a different size
         return tuple(x for x in moved if x.id == "threads_per_block" and (x.delta or 0) * way > 0)
     points: dict[str, float] = defaultdict(float)
     for split in occupancy:
@@ -436,7 +436,7 @@ def delta_of(
 
 
 def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
-    """States that both sides counted and that moved, the largest change first."""
+    """The states that both sides counted and that moved, the largest change first."""
     seconds = old.seconds, new.seconds
     if seconds[0] is None or seconds[1] is None:
         return ()
@@ -456,11 +456,11 @@ def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
 _PIPES = {r.id: r.counter for r in RESOURCES if r.id in ("tensor", "fma", "alu", "xu", "fp64")}
 #: Names of the grid's size, in CUDA and in Triton.
 _GRID = frozenset({"gridDim", "num_programs"})
-#: The most hunks that are named.
+#: The maximum number of hunks to name.
 _STEPS = 3
 #: A count belongs to a wait only if its logarithm moved by this part of the wait's effect.
 _ALONG = 0.25
-#: Two amounts of work that differ by less than this part are the same.
+#: Two amounts of work that differ by less than this part count as equal.
 _SAME = 0.02
 
 
@@ -473,7 +473,7 @@ def beside_of(
 ) -> Delta | None:
     """The work that a wait delayed: memory with the same bytes, else a pipe with the same work.
 
-    A count that moved with the wait at the same hunks comes before the pipe.
+    A count that moved with the wait at the same hunks is preferred to the pipe.
     """
     if (memory := _memory(comparison, wait)) is not None:
         return memory
@@ -481,12 +481,12 @@ def beside_of(
     return found if found is not None else _pipe(comparison, wait, sides)
 
 
-#: Counter of device memory's share of peak; from this share (%) on its bytes are the work.
+#: Counter of device memory's share of peak; from this share (%) on, its bytes are the work.
 MEMORY, _BUSY = "dram_throughput", 50.0
 
 
 def _memory(comparison: Comparison, wait: Hypothesis) -> Delta | None:
-    """The share of device memory, if it moved the same bytes and was held up less (or more)."""
+    """Device memory's share of peak if it moved the same bytes and was held up less (or more)."""
     share, data = comparison[MEMORY], comparison["dram_bytes"]
     if wait.counter not in WAITS["global_load_requests"] or not share.moved:
         return None
@@ -519,7 +519,7 @@ def place_of_wait(
 
 
 def waves_of(comparison: Comparison) -> Delta | None:
-    """The number of waves of the grid, if it changed by as much as two captures differ."""
+    """The grid's number of waves, if it changed by more than two captures may differ."""
     waves = comparison["waves"]
     if not (waves.old and waves.new):
         return None
@@ -535,7 +535,7 @@ def stays(comparison: Comparison) -> bool:
 
 
 def _steps(attribution: Attribution, new: Profile) -> tuple[int, ...]:
-    """The first hunks whose new lines use the number of blocks as a step."""
+    """The first hunks whose new lines use the number of blocks as a loop step."""
     texts = {s.path: scan(s.text, s.path).tokens for s in new.sources if s.text}
     found = []
     for hunk in attribution.hunks:
@@ -556,7 +556,7 @@ def _count(
     hunks: tuple[int, ...],
     place: Callable[[Delta, str], Origin],
 ) -> Delta | None:
-    """The count that rose (or fell) with a wait at the same hunks, the one that moved most.
+    """The count that rose (or fell) most with a wait at the same hunks.
 
     Spills belong to the wait for them wherever both are: the compiler placed them. If neither is in
     a hunk, the spills must have moved by half. Bank conflicts come last, if they are many.
@@ -611,7 +611,7 @@ def held_nothing_up(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) 
 
 
 def _worked(comparison: Comparison, sides: tuple[Behaviour, Behaviour]) -> Delta | None:
-    """The share of the pipe that is the busiest on both sides, if it did the same work."""
+    """The share of the busiest pipe on both sides, if it did the same work."""
     shares = [{pipe: side.share(pipe) for pipe in _PIPES} for side in sides]
     # A pipe that was not measured is not known to be less busy.
     known = [{pipe: share for pipe, share in each.items() if share is not None} for each in shares]

@@ -1,9 +1,9 @@
-"""Candidates for the cause of a change of time, each with the time that it can explain.
+"""Candidates for the cause of a change in time, each with the time that it can explain.
 
 A count matters as much as the kernel depended on the resource that it loads. So each hypothesis
 asks which part `a` of the slower side's time was bound to a resource, and what the count's change
 would make of it: a load that falls to the ratio f leaves 1 - a·(1 - f) of the time (Amdahl's law),
-and one that rises is the same seen from the other side. The part `a` is the larger of two readings:
+and one that rises is the same with the sides exchanged. The part `a` is the larger of two readings:
 
 * the resource's use: a unit near its peak binds all of the time, a half idle one binds little or
   none (the ramps give each counter's part);
@@ -53,14 +53,14 @@ WAITS = {
     "dram_bytes": ("long_scoreboard",),
     "local_sectors": ("lg_throttle", "long_scoreboard"),
 }
-#: Part of the waits for latency that follows the number of requests; the rest is latency itself.
+#: Part of the waits for latency that follows the number of requests; the rest is pure latency.
 _BY_REQUESTS = 0.5
-#: Part of a queue's waits that follows the queue's load.
+#: The part of a queue's waits that follows the queue's load.
 _BY_QUEUE = 0.9
 _BY_SHARED = 0.8
 #: Requests that fell (or rose) by this part of the sectors' logarithm caused their change.
 _DRIVES = 0.9
-#: A logarithm below this is not a change (1%): two captures of one kernel differ by as much.
+#: A logarithm below this is not a change (1%): two captures of a kernel differ by this much.
 QUIET = 0.01
 #: The least part of the change that an explanation must explain.
 LEAST = 0.05
@@ -70,19 +70,19 @@ _WAIT_AGAINST_COUNT = 0.5
 _WAIT_IS = 0.6
 #: A unit below this share of its peak (%) counts as idle.
 _IDLE = 1.0
-#: A logarithm: a count rose by half, or fell by a third.
+#: As a logarithm: a count rose by half, or fell by a third.
 HALF = 0.4
 #: A prediction's score falls by this for each factor of e that it overshoots.
 _OVERSHOOT = 0.25
 
 
 class Hypothesis(Record, frozen=True):
-    """One counter with what it explains.
+    """One counter and the change that it explains.
 
     `effect` is the natural logarithm of the ratio of times that it predicts, `score` the part of
-    the real change that is ascribed to it, 0 to 1. `way` says what it is about: a ``count``, the
-    ``work`` of a unit by its share of peak, the ``launch``, its ``tail`` (as many blocks and waves
-    that end more evenly), ``occupancy``, the ``clock``, or a ``wait`` without a count.
+    the real change that is ascribed to it, 0 to 1. `way` is its subject: a ``count``, the ``work``
+    of a unit by its share of peak, the ``launch``, its ``tail`` (equally many blocks and waves that
+    end more evenly), ``occupancy``, the ``clock``, or a ``wait`` without a count.
     """
 
     counter: str
@@ -100,8 +100,8 @@ class Behaviour(Record, frozen=True):
 
     `waits` is None if no warp state was counted; `works` are those of `works_of`.
 
-    `roles`: its warps have different kinds of work, e.g. warps that hand registers to others.
-    `running`: the time that its SMs were active.
+    `roles`: its warps do different kinds of work, e.g. some hand registers to others. `running`:
+    the time in which its SMs were active.
     """
 
     values: Mapping[str, float]
@@ -113,11 +113,11 @@ class Behaviour(Record, frozen=True):
 
     @property
     def seconds(self) -> Maybe:
-        """All warps' sampled time, which is the duration."""
+        """The sampled time of all warps, which is the duration."""
         return total(self.waits.values()) if self.waits is not None else None
 
     def waited(self, state: str) -> Maybe:
-        """Seconds in a warp state; absent if it was not counted."""
+        """Seconds in a warp state; none if it was not counted."""
         return self.waits.get(state) if self.waits is not None else None
 
     def part(self, states: frozenset[str]) -> Maybe:
@@ -146,7 +146,7 @@ def behaviour_of(
     waits: Mapping[str, float] | None,
     launch: Launch | None,
 ) -> Behaviour:
-    """A side; `launch` is the one whose resources (and SMs) are examined."""
+    """One side's behaviour; `launch` is the one whose resources (and SMs) are examined."""
     values = {
         name: float(found.value)
         for name, found in counted.items()
@@ -162,13 +162,13 @@ def behaviour_of(
         waits=waits,
         busy=busy,
         roles=roles,
-        # A sum over kernels would mistake a shorter kernel for SMs that fill more evenly.
+        # A sum over kernels would mistake a shorter kernel for SMs that are filled more evenly.
         running=running_of(launch) if launch is not None else UNKNOWN,
     )
 
 
 def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypothesis, ...]:
-    """All hypotheses that explain at least `LEAST` of the change of time, the best first."""
+    """All hypotheses that explain at least `LEAST` of the change in time, the best first."""
     duration = comparison["duration"]
     if not duration.old or not duration.new:
         return ()
@@ -190,7 +190,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
     ]
     counts = change
     if comparison.profiler_alone and comparison["cycles"].old:
-        # The part that cycles do not show is due to the clock of the profiler's runs.
+        # The part that cycles do not show is due to the clock in the profiler's runs.
         counts = _less(change, _log(comparison, "cycles"))
         counts = counts if abs(counts) >= QUIET else 0.0
     # A unit's machine code is not a counter, and has no bound.
@@ -233,7 +233,7 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
 
 
 def _full(old: Behaviour, new: Behaviour) -> str:
-    """The unit of an SM that is the busiest on both sides, and limits both; "" if none does."""
+    """The unit of an SM that is the busiest on both sides and limits both; "" if there is none."""
     inside = [[load for load in side.busy.values() if load.resource.inside] for side in (old, new)]
     most = [max(loads, key=lambda load: load.active, default=None) for loads in inside]
     names = {load.resource.id if load is not None and load.full else "" for load in most}
@@ -241,10 +241,10 @@ def _full(old: Behaviour, new: Behaviour) -> str:
 
 
 def agreed(comparison: Comparison) -> bool:
-    """True if a change of time below `QUIET` has the same direction under the profiler.
+    """True if a change in time below `QUIET` has the same direction under the profiler.
 
-    No count is the cause of so small a change. A wait may be the cause, if a pipe with the same
-    work confirms that it was held up.
+    No count is the cause of so small a change. A wait may be, if a pipe with the same work confirms
+    that the wait held it up.
     """
     time, inside = comparison.time, comparison["duration"]
     if time is None or comparison.profiler_alone or not (inside.moved and time.moved):
@@ -293,7 +293,7 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
         "local_sectors": lambda s: plus(s.part(_QUEUES), times(_BY_REQUESTS, s.part(_LATENCY))),
         "l2_read_sectors": lambda s: largest(
             times(s.bound("l2"), _through(s, "read")),
-            # It is unknown if waits of warps that copy for others hold up any warp.
+            # It is unknown if waits of warps that copy for others hold any warp up.
             times(_BY_REQUESTS, s.part(_LATENCY), minus(1.0, _part_of_sectors(s, "local_sectors")))
             if not s.roles
             else 0.0,
@@ -313,10 +313,10 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
 
 
 def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothesis]:
-    """Counts that moved with the time, if no known fact ties it to them.
+    """Counts that moved with the time, without a known fact that ties the time to them.
 
-    A count is given that moved by half; or, if the part of the time that follows it is unknown, one
-    that makes half of the change.
+    Given are counts that moved by half or, if the part of the time that follows them is unknown,
+    counts that make half of the change.
     """
     found = []
     for delta, part in parts:
@@ -332,7 +332,7 @@ def _along(parts: Iterable[tuple[Delta, Maybe]], change: float) -> list[Hypothes
 
 
 def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) -> list[_Found]:
-    """The work of units without a count, by their shares of peak: also from or to zero.
+    """The work of units without a count, by their shares of peak; also from or to zero.
 
     A unit that limits both sides (`full`) binds at least as much of the time as it is busy.
     """
@@ -355,9 +355,9 @@ def _works(comparison: Comparison, old: Behaviour, new: Behaviour, full: str) ->
 
 
 def _echo(comparison: Comparison) -> str:
-    """The one of a load's requests and sectors that only followed the other.
+    """Which of a load's requests and sectors only followed the other.
 
-    Fewer accesses bring fewer sectors, and coalescing fewer sectors a request.
+    Fewer accesses bring fewer sectors; coalescing brings fewer sectors per request.
     """
     requests, sectors = (comparison[f"global_load_{what}"] for what in ("requests", "sectors"))
     if not (requests.old and requests.new and sectors.old and sectors.new):
@@ -367,7 +367,7 @@ def _echo(comparison: Comparison) -> str:
 
 
 def _fullest(side: Behaviour, but: frozenset[str]) -> float:
-    """The use (0-1) of the busiest unit, without `but` and without L2, whose share is a maximum."""
+    """The use (0-1) of the busiest unit, except `but` and the L2, whose share is a maximum."""
     left_out = but | {"l2", "lsu"}
     shares = [load.active for name, load in side.busy.items() if name not in left_out]
     fullest = _ramp(largest(*shares), 60, 85)
@@ -390,7 +390,7 @@ def _issue_bound(side: Behaviour) -> Maybe:
 
 
 def _stage(side: Behaviour) -> Maybe:
-    """Wavefronts that passed the data stage of one SM's L1, global and shared."""
+    """Wavefronts, global and shared, that passed the data stage of one SM's L1."""
     load = side.busy.get("l1_data")
     return times(load.elapsed / 100.0 if load is not None else None, side.value("cycles"))
 
@@ -398,8 +398,8 @@ def _stage(side: Behaviour) -> Maybe:
 def shared_part(side: Behaviour) -> Maybe:
     """Part of the L1 data stage's wavefronts (0-1) that belong to shared memory.
 
-    All of it if the number of wavefronts that passed it is unknown: they were counted for shared
-    memory alone.
+    All of them if the number of wavefronts that passed it is unknown: then only those of shared
+    memory were counted.
     """
     passed = times(_stage(side), side.value("sms"))
     part = over(side.value("shared_wavefronts"), passed)
@@ -415,19 +415,19 @@ def _global_bound(side: Behaviour) -> Maybe:
 
 
 def _own(side: Behaviour, kind: str) -> Maybe:
-    """Part of the global sectors that loads (or stores) make."""
+    """The part of the global sectors that loads (or stores) cause."""
     loads, stores = (side.value(f"global_{what}_sectors") for what in ("load", "store"))
     return over(loads if kind == "load" else stores, plus(loads, stores))
 
 
 def _part_of_sectors(side: Behaviour, name: str) -> Maybe:
-    """Part of what is asked of the L2 that is of local memory, or atomics, which wait there."""
+    """The part of the requests to the L2 that are local memory or atomics, which wait there."""
     own = side.value(name)
     return over(own, plus(own, side.value("global_sectors"))) if own else own
 
 
 def _through(side: Behaviour, kind: str) -> Maybe:
-    """Part of the L2's sectors that SMs read (or write)."""
+    """The part of the L2's sectors that SMs read (or write)."""
     read, written = (side.value(f"l2_{what}_sectors") for what in ("read", "write"))
     return over(read if kind == "read" else written, plus(read, written))
 
@@ -449,9 +449,9 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
             comparison["blocks"].old is not None
             and comparison["cycles"].moved
             and not comparison["waves"].moved
-        ):  # whether kernels that replaced each other are equally many is unknown
+        ):  # whether as many kernels replaced others is unknown
             out.append(("cycles", "tail", uneven))
-    # The run outside the profiler had a clock of its own.
+    # The run outside the profiler had its own clock.
     inside = comparison.time is None or comparison.profiler_alone
     if clock is not None and abs(clock) >= QUIET and inside:
         out.append(("sm_clock", "clock", clock))
@@ -459,11 +459,11 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
 
 
 def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
-    """Logarithm of the ratio of occupancies if that may be a cause; else 0.
+    """Logarithm of the ratio of occupancies if it may be a cause; else 0.
 
-    Warps that copy for the others hide nothing by being more. Where the grid changed, fills all SMs
-    and as many blocks fit as before, more warps are how the grid came. And as many warps that share
-    fewer SMs are no more warps on the chip.
+    More warps that copy for the others hide nothing. If the grid changed and fills all SMs, and as
+    many blocks fit as before, more warps are an effect of the grid. And the same warps on fewer SMs
+    are not more warps on the chip.
     """
     ratio, waves = _log(comparison, "achieved_occupancy"), comparison["waves"]
     same = by_grid(comparison) and (
@@ -487,7 +487,7 @@ def by_grid(comparison: Comparison) -> bool:
 
 #: States that take turns.
 _KINDS = (_SHARED, _QUEUES | _LATENCY, frozenset({"barrier_stall"}))
-#: Waits of arithmetic for itself: for operands, a fixed latency, a pipe.
+#: Waits of arithmetic for arithmetic: for operands, a fixed latency, a pipe.
 OWN = ("dispatch_stall", "wait_stall", "math_pipe_throttle")
 
 
@@ -497,7 +497,7 @@ def _waits(
     """Time that a kind of wait lost or gained, without a count to explain it.
 
     States of one kind take turns (a full queue holds back warps that would wait for an answer),
-    so the kind's net counts, under the name of the state that moved most with it.
+    so the kind's net change counts, under the name of the state that moved most with it.
     """
     out: list[_Found] = []
     for kind in kinds:
@@ -518,7 +518,7 @@ def _waits(
 def _idle(old: Behaviour, new: Behaviour) -> Maybe:
     """Logarithm of the ratio of times due to blocks that end (or fill SMs) more unevenly.
 
-    All cycles divided by the mean SM's, or the busiest SM's by the mean one's, whichever is less:
+    All cycles divided by the mean SM's, or the busiest SM's by the mean SM's, whichever is less:
     the launch's own time is not the grid's work, and one SM may differ by chance.
     """
     before, after = old.running, new.running

@@ -31,9 +31,9 @@ from workbench.model import Number, Profile, Record
 
 Link = Literal["hunk", "launch", "compiler", "source unknown", "elsewhere"]
 
-#: Counters whose lines are counted under another name: the nearest that a line has, for
-#: instructions of their own kind. The copy engine's reads are counted at no line: the copies
-#: replace them there.
+#: Counters whose lines are counted under another name: the nearest counter that a line has, for
+#: instructions of the same kind. The copy engine's reads are counted at no line: copies replace
+#: them.
 _LINES = {
     "global_load_requests": ("load_tags", "load_sectors"),
     "global_store_requests": ("store_tags", "store_sectors"),
@@ -53,23 +53,23 @@ _WHOLE = {
     "load_sectors": "global_sectors",
     "store_sectors": "global_sectors",
 }
-#: A hunk that has less than this part of the largest one's amount is not named beside it.
+#: A hunk with less than this part of the largest one's amount is not named beside it.
 _BESIDE = 0.5
 #: Amounts of opposite sign whose sum is less than this part of the larger one count as one move.
 _CANCEL = 0.15
 #: A hunk that took over this part of another's amount is named beside it.
 _TAKEN = 0.25
-#: The most hunks that one proposition names.
+#: The maximum number of hunks that one proposition names.
 _MOST = 3
 #: The least part of a change for hunks to be named; below it, unedited code changed.
 _EDITED = 0.2
 
 
 class Dealt(Record, frozen=True):
-    """A count that went with the number of threads, and `sizes` that set it in `hunks`, if known.
+    """A count that moved with the number of threads; the `sizes` in `hunks` that set it, if known.
 
-    `threads` (or blocks, as `of` says) are so many times as many as before, `each` has so many
-    times as much of the count.
+    `threads` is the factor by which threads (or blocks, as `of` says) multiplied, `each` the factor
+    of the count in each of them.
     """
 
     hunks: tuple[int, ...]
@@ -80,7 +80,7 @@ class Dealt(Record, frozen=True):
 
     @property
     def alone(self) -> bool:
-        """True if the launch alone moved the count: each thread, or block, has as much of it."""
+        """True if the launch alone moved the count: each thread, or block, has the same amount."""
         return not self.sizes and abs(math.log(self.each)) <= _ONE
 
 
@@ -93,8 +93,8 @@ class Origin(Record, frozen=True):
     (``bounds``); only ``lines`` ties the counter to the hunks directly. `gained` are hunks that
     took over the amount of the hunks in `lost`, which was more than all of the change. `launch` is
     the part of a changed launch, if it is larger than the hunks'. `called` is another hunk, which
-    calls the functions that have most of it. `dealt` is set where its lines only follow the number
-    of threads.
+    calls the functions that have most of it. `dealt` is set if its lines only follow the number of
+    threads.
     """
 
     link: Link
@@ -161,7 +161,7 @@ def place_of(
     if len(code) == 1:
         return Origin(link="hunk", hunks=(code[0].id,), by="one")
     if moved and (code or _launched(moved[0]) > 0):
-        # No hunk has it: it is the launch's where its lines say so, else the compiler's.
+        # No hunk has it: it is due to the launch if its lines show that, else to the compiler.
         return Origin(link="launch" if _launched(moved[0]) > 0 else "compiler")
     whole = _largest(_seconds(time), time.delta_s) if time is not None else None
     return structs.replace(whole, share=None, by="time") if whole else Origin(link="elsewhere")
@@ -189,9 +189,9 @@ _BY_WARPS = frozenset(
     {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests",
      "global_atomics"}
 )  # fmt: skip
-#: From this factor on the number of threads is another one.
+#: From this factor on, the number of threads counts as changed.
 _OTHERS = math.log(1.2)
-#: A count follows the threads if their logarithm is at least this part of its own.
+#: A count follows the threads if the logarithm of their factor is at least this part of its own.
 _FOLLOWS = 0.9
 #: Two factors that differ by less count as equal.
 _ONE = 0.05
@@ -200,11 +200,11 @@ _ONE = 0.05
 def dealt_in(
     counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
 ) -> Dealt | None:
-    """The launch's number of threads (or blocks), if a count went with it, and what set that.
+    """The launch's number of threads (or blocks), if a count moved with it, and what set it.
 
     A constant of the source or the command line changed by the inverse of the factor of threads or
     blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
-    Without one, threads that have no more of the count than before left part of it to the launch.
+    Without one, the launch explains part of the count if no thread has more of it than before.
     """
     threads, blocks = (
         growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
@@ -304,7 +304,7 @@ def _each(amounts: _Amounts) -> dict[int, float]:
 
 
 def _moves(each: dict[int, float]) -> _Amounts:
-    """Net amounts: what one hunk loses and others take over is one move of all of them."""
+    """Net amounts: if others take over what one hunk loses, this is one move of all of them."""
     left = sorted(each, key=lambda hunk: -abs(each[hunk]))
     out: dict[tuple[int, ...], float] = {}
     while left:
@@ -336,7 +336,7 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
     most = abs(along[order[0]])
     chosen = [hunk for hunks in order if abs(along[hunks]) >= _BESIDE * most for hunk in hunks]
     if len(chosen) == 1:
-        # The work that it gave up went on elsewhere, at less cost: both places are the edit.
+        # The work that it gave up continued elsewhere, at less cost: both places are the edit.
         other = [m for m, a in moves.items() if a * change < 0 and abs(a) >= _TAKEN * most]
         chosen += [hunk for hunks in other for hunk in hunks]
     # Of hunks that share all that they have with a larger one, this is the edit.
@@ -356,7 +356,7 @@ def _largest(amounts: _Amounts, change: float) -> Origin | None:
 
 
 def _inside(hunk: int, other: int, amounts: _Amounts, each: dict[int, float]) -> bool:
-    """True if a larger hunk has a part in every amount of this one."""
+    """True if a larger hunk shares every amount of this one."""
     larger = abs(each[other]) > abs(each[hunk])
     return larger and all(other in hunks for hunks in amounts if hunk in hunks)
 
@@ -364,7 +364,7 @@ def _inside(hunk: int, other: int, amounts: _Amounts, each: dict[int, float]) ->
 def _swapped(
     each: dict[int, float], moves: _Amounts, change: float, chosen: Sequence[int]
 ) -> tuple[int, ...]:
-    """Hunks that are not named, and moved more from one to another than the whole change."""
+    """Unnamed hunks that moved more from one to another than the whole change."""
     for hunks in moves:
         large = all(abs(each[hunk]) > abs(change) for hunk in hunks[:2])
         if len(hunks) > 1 and large and not set(hunks) & set(chosen):
@@ -373,7 +373,7 @@ def _swapped(
 
 
 def _amount(part: TimePart, state: str) -> float:
-    """Seconds of one warp state; of all states if it is ""."""
+    """Seconds of one warp state; of all states if the name is ""."""
     if not state:
         return part.delta_s
     return sum(stall.delta_s for stall in part.stalls if stall.stall == state)
@@ -388,12 +388,12 @@ def _seconds(time: TimeSplit | None, state: str = "") -> _Amounts:
 
 
 def _launched(split: CounterSplit) -> float:
-    """The part of a change (below zero: against it) that belongs to changed launches."""
+    """The part of a change that belongs to changed launches (below zero: against the change)."""
     launch = sum(float(part.delta) for part in split.parts if part.link == "launch")
     return launch / float(split.delta) if split.delta else 0.0
 
 
-#: State -> the synchronization that causes it: warps that wait at a block's barrier may also
+#: State -> the synchronization that causes it: warps that wait at a block's barrier may also have
 #: come late from an mbarrier.
 _ORDERS = {"barrier_stall": ("barriers", "arrivals"), "long_scoreboard": ("arrivals",)}
 
@@ -455,7 +455,7 @@ def bounded_in(attribution: Attribution, old: Profile, new: Profile) -> Origin |
 
 
 def _bounds(profile: Profile) -> dict[Tokens, list[tuple[str, int]]]:
-    """The tokens of each bound, to the end of its line -> its place (file, line)."""
+    """The tokens of each bound, up to the end of its line -> its place (file, line)."""
     out: dict[Tokens, list[tuple[str, int]]] = defaultdict(list)
     for source in profile.sources:
         for number, tokens in enumerate(scan(source.text or "", source.path).tokens, 1):
@@ -476,7 +476,7 @@ def _call(tokens: Tokens) -> Tokens:
 
 
 def _macros(profile: Profile) -> set[str]:
-    """``BLOCKS=6`` of ``-DBLOCKS=6``."""
+    """``-DBLOCKS=6`` -> ``BLOCKS=6``."""
     flags = profile.build.flags if profile.build is not None else ()
     return {flag.removeprefix("-D") for flag in flags if flag.startswith("-D")}
 

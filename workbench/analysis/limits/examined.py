@@ -33,7 +33,7 @@ WORK = frozenset({"product", "floating point"})
 OVERHEAD = frozenset({"integer", "move", "control"})
 #: Widest access of a lane, in bytes.
 WIDEST = 16
-#: Accesses whose width is each lane's; matrix loads have their own.
+#: Accesses whose width is each lane's; matrix loads have a width of their own.
 _PLAIN = {"global load": ("LDG", "LD"), "shared load": ("LDS",)}
 
 
@@ -74,17 +74,17 @@ class Mix:
         return sum(self.issued[r] for r in roles) / self.total if self.total else 0.0
 
     def width(self, kind: str) -> Maybe:
-        """Mean bytes of a lane's plain load of a role; absent without such a load."""
+        """Mean bytes of a lane's plain load of a role; none without such a load."""
         return over(WIDEST * self._narrow[kind], self._plain[kind])
 
     @property
     def overhead_line(self) -> LineKey | None:
-        """The source line with most of the overhead."""
+        """The source line with the most overhead."""
         return max(self._overhead, key=lambda key: self._overhead[key], default=None)
 
 
 def heaviest_line(launch: Launch, counter: str, less: str = "") -> LineKey | None:
-    """The source line with most of a counter (less another one); None if none has any."""
+    """The source line with the most of a counter (less another one); None if no line has any."""
     table = launch.instructions
     amounts: dict[LineKey, Number] = defaultdict(int)
     for row, amount in rows_of(launch, counter, less).items():
@@ -106,9 +106,9 @@ class Touched(NamedTuple):
 
 
 def touched_by(launch: Launch, *accesses: Access) -> tuple[Touched, Touched]:
-    """The sectors and lines that some accesses touch (by default all), and the least that suffices.
+    """The sectors and lines that some accesses touch (by default all), and the fewest that suffice.
 
-    The least is the ideal number of their sectors, and one line for each request, or for the
+    The fewest are the ideal number of their sectors, and one line for each request, or for the
     sectors that a line holds. Both are zero if instructions have no counts. If half of the sectors
     or more are used, as in accesses that begin within a line or fill rows of a tile, the same
     fraction of the lines counts as used; if ncu misreads their number, all lines count as used.
@@ -141,7 +141,7 @@ SPREAD = 0.5
 
 
 def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
-    """Instruction -> its part of a counter, less that of another one; {} if unknown.
+    """Instruction -> its part of a counter, less that of another counter; {} if unknown.
 
     The excess is unknown where ncu misreads it, and a copy takes a wavefront of shared memory for
     each line of global memory that it reads, wherever it writes it.
@@ -170,12 +170,12 @@ def rows_of(launch: Launch, counter: str, less: str) -> dict[int, Number]:
 LEAST = 0.05
 #: An experiment must be able to save this part of what it removes.
 _MOSTLY = 0.5
-#: A part (0-1) of something, with its words.
+#: A part (0-1) of something, with its description.
 Share = tuple[float, str]
 
 
 class Examined:
-    """One launch with all that ways are derived from."""
+    """One launch with everything from which ways are derived."""
 
     def __init__(self, launch: Launch, device: Device) -> None:
         self.launch = launch
@@ -209,14 +209,14 @@ class Examined:
         return best if best is not None and found[best] else None
 
     def rest(self, stays: frozenset[str]) -> tuple[str, float]:
-        """The busiest of the units that stay: its title, and how busy (0-1) it was."""
+        """The busiest of the units whose work stays: its title, and how busy (0-1) it was."""
         found = [load for load in loads(self.launch) if load.resource.id in stays]
         if not found:
             return "", 0.0
         return found[0].resource.title, found[0].active / 100.0
 
     def went(self, resources: dict[str, Maybe], states: tuple[str, ...]) -> Share | None:
-        """The time (0-1) that went to something, with its words; None if unknown.
+        """The part (0-1) of the time that went to something, with its words; None if unknown.
 
         `resources` are units by id, each with the part (0-1) of its load that counts; `states` are
         those that its users wait in.
@@ -312,7 +312,7 @@ def counted(seen: Examined, part: Share, counter: str) -> Share | None:
 
 
 def _through(chip: Chip, every: Touched, stores: Touched, passes: float) -> dict[str, float]:
-    """Cycles at their peaks of the units that lanes' requests pass, as far as those are known.
+    """Cycles that the units passed by lanes' requests need at their peaks, as far as known.
 
     Args:
         chip: The chip that would run them.
@@ -329,7 +329,7 @@ def _through(chip: Chip, every: Touched, stores: Touched, passes: float) -> dict
     return out
 
 
-#: Least cycles of other units, which the emulator counts, in words.
+#: The least cycles of other units, which the emulator counts, in words.
 _LEAST = {
     "issue_slots": N_("the issue slots need"),
     "fma_pipe": N_("the FMA pipe needs"),

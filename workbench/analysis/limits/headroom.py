@@ -1,9 +1,9 @@
 """The limit of a kernel now, and a bound on the gain of each experiment.
 
 A `Way` is an experiment with a bound: the part of the time spent on what it removes, derived from
-peaks, excess and waits, and never more than busier units leave. `panel_of` finds the experiments
-and ranks them, `score_ways` looks back from the next version. Nothing here predicts: a bound limits
-the gain, and a kernel about which too little is known gets no way.
+peaks, excess and waits, and at most the time that busier units leave. `panel_of` finds and ranks
+the experiments, `score_ways` compares their bounds with the next version's gain. Nothing here
+predicts: a bound limits the gain, and a kernel about which too little is known gets no way.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ Kind = Literal[
 class Way(Record, frozen=True, kw_only=False):
     """One thing to try.
 
-    `saves` is the part of the duration (0-1) that it can save at most, `because` its arithmetic.
+    `saves` is the most that it can save, as a part (0-1) of the duration, `because` its arithmetic.
     `effort` is 1 for an expression or two, 2 for a loop, 3 for another design. `counter` is the
-    catalog's counter that shows it, `line` the source line that has most of it.
+    catalog's counter that shows it, `line` the source line with most of it.
     """
 
     kind: Kind
@@ -83,7 +83,7 @@ class Way(Record, frozen=True, kw_only=False):
 
 
 class Panel(Record, frozen=True):
-    """The launch that takes most of a profile's time: its limit, hottest line, and ways.
+    """The launch that takes the most of a profile's time: its limit, hottest line, and ways.
 
     `hot` is None if no samples fell on lines. `ways` are sorted by saving per effort, the best
     first; empty if nothing known could save 5% of the time. `amounts` are the known quantities that
@@ -121,13 +121,13 @@ _L1 = frozenset({"l1_data", "lsu"})
 #: States in which warps wait for data from global memory, and for their own block.
 _GLOBAL = ("lg_throttle", "long_scoreboard")
 _SHARED = WAITS["shared_wavefronts"]
-#: Below this theoretical occupancy (%) more warps may hide waits.
+#: Below this theoretical occupancy (%), more warps may hide waits.
 _FEW_WARPS = 50.0
-#: From this part of its instructions on, a kernel counts as one of multiply-adds.
+#: From this part of its instructions on, a kernel counts as a kernel of multiply-adds.
 _PRODUCTS = 0.4
-#: Products of TF32 that give one of float32: high by high, high by low, low by high.
+#: TF32 products that make one float32 product: high by high, high by low, low by high.
 _TF32_PRODUCTS = 3
-#: From this many active lanes of a warp on, divergence is not mentioned.
+#: From this many active lanes per warp on, divergence is not mentioned.
 _MOST_LANES = 29.0
 #: A byte of device memory that crosses the L1 more often than this should be kept nearer.
 _AGAIN = 4.0
@@ -161,7 +161,7 @@ def _coalesce(seen: Examined) -> Way | None:
         every, fewer = touched_by(seen.launch)
         part = max(part, _beyond(every.lines, fewer.lines, _("look-ups of 128-byte lines")))
     resources = {"l1_data": minus(1.0, shared_part(seen.side)), "l2": 1.0}
-    # The queues before a full L2 fill too, up to that of all memory instructions.
+    # The queues before a full L2 fill up too, as far as that of all memory instructions.
     behind = _SHARED if seen.full("l2") and not seen.side.value("shared_wavefronts") else ()
     went = seen.went(resources, (*_GLOBAL, "drain_stall", *behind))
     found = bound(seen, part, went, _ISSUING) or counted(seen, part, "global_sectors")
@@ -227,7 +227,7 @@ def _spills(seen: Examined) -> Way | None:
 
 def _lanes(seen: Examined) -> Way | None:
     if math.prod(seen.launch.block) < WARP_SIZE:
-        return None  # its warps are not full, whatever branch they take
+        return None  # its warps are not full, whichever branch they take
     lanes = seen.side.value("lanes_per_instruction")
     if lanes is None or not 0 < lanes < _MOST_LANES:
         return None
@@ -295,7 +295,7 @@ def _barriers(seen: Examined) -> Way | None:
 
 def _occupancy(seen: Examined) -> Way | None:
     possible = seen.side.value("theoretical_occupancy")
-    # More warps only queue for a full unit; without a full wave there are no more warps to run.
+    # More warps only queue for a full unit; without a full wave, there are no more warps to run.
     full = any(load.full and load.resource.inside for load in loads(seen.launch))
     waves = seen.side.value("waves")
     if full or possible is None or not 0 < possible <= _FEW_WARPS or waves is None or waves < 1:
@@ -403,9 +403,9 @@ _FINDERS: tuple[Callable[[Examined], Way | None], ...] = (
     _coalesce, _conflicts, _spills, _lanes, _grid, _launch, _overlap, _barriers, _occupancy,
     _instructions, _reuse, _tensor, _traffic,
 )  # fmt: skip
-#: Kinds whose quantity grows if the advice was followed; that of all others falls.
+#: Kinds whose quantity grows if the advice was followed; for all others it falls.
 _GROW: frozenset[Kind] = frozenset({"wide", "lanes", "occupancy", "reuse", "tensor"})
-#: The advice was followed if its own quantity moved by at least this part of it.
+#: The advice was followed if its own quantity moved by at least this part.
 _MOVED = 0.02
 
 
@@ -437,7 +437,7 @@ def amounts_of(seen: Examined) -> dict[tuple[Kind, str], float]:
 
 
 def moved(way: Way, old: Panel, new: Panel) -> bool:
-    """True if a way's quantity moved in its direction; False if a side does not know it."""
+    """True if a way's quantity moved in its direction; False if a side does not have it."""
     before, after = (panel.amounts.get((way.kind, way.counter)) for panel in (old, new))
     change = minus(after, before)
     if before is None or change is None:
@@ -491,14 +491,14 @@ def line_at(profile: Profile, key: LineKey) -> tuple[str, str]:
     return source.path, lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
-#: Files whose statements end as in C; the most lines to search upwards for a start.
+#: Files whose statements end as in C; the maximum number of lines to search upwards for a start.
 _OF_C = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".inl")
 _UPWARDS = 12
 _MOST = 120
 
 
 def statement_at(profile: Profile, key: LineKey) -> str:
-    """The line's text; of C++ code the statement's from its first line on, cut to one line.
+    """The line's text; in C++ code, the statement from its first line on, cut to one line.
 
     The operands of inline assembly mean nothing without the instruction above them.
     """

@@ -3,8 +3,8 @@
 A resource's share is ncu's own percentage of a unit's peak rate. Units of the SM are counted over
 the cycles in which the SM was active, so that a grid that ends unevenly does not hide that they
 were full; caches and memory over all of the kernel's time. A share below `FULL` leaves room: then
-warps wait, and the stall that most of them were seen in is named. `Selected` and `Not selected` are
-not stalls and never a limit
+warps wait, and the stall in which most of them were seen is named. `Selected` and `Not selected`
+are not stalls and never a limit
 (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#warp-stall-reasons).
 """
 
@@ -38,7 +38,7 @@ from workbench.units import quantity, several
 #: Catalog ids: the group of warp states, and the samples.
 GROUP = "stalls"
 SAMPLES = "warp_samples"
-#: Warps that wait for the others of their block; the four of a warpgroup wait for their products
+#: Warps that wait for others in their block; the four warps of a warpgroup wait for their products
 #: (``wgmma.wait_group``) in the same state.
 BARRIER = "barrier_stall"
 
@@ -61,7 +61,7 @@ LEAST_SAMPLES = 12
 
 
 class Share(Record, frozen=True):
-    """One state's part of all warp time: `share` in 0-1, `cycles` per issued instruction."""
+    """One state's part of all warp time: `share` is 0-1, `cycles` are per issued instruction."""
 
     state: Counter
     share: float
@@ -202,7 +202,7 @@ def _sampled(launch: Launch) -> tuple[HotLine, ...]:
 def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
     """The part (0-1) of the barrier samples that are not a warpgroup's, and their main line.
 
-    1 and no line if no samples are known by instruction.
+    1 and no line if no samples are known per instruction.
     """
     table = launch.instructions
     name = line_metric(launch, catalog()[BARRIER])
@@ -222,7 +222,7 @@ def barrier_waits(launch: Launch) -> tuple[float, LineKey | None]:
 _breakdowns, _lines = Recent(_broken_down), Recent(_sampled)
 
 
-#: Launches without samples, such as those of a block or two, may take this part of the time.
+#: Launches without samples, such as those of one or two blocks, may take this part of the time.
 UNSAMPLED = 0.5
 
 
@@ -257,7 +257,7 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
 
     One that takes `NAMED` of any of them is always separate; `most`: the most separate states.
     Shares decide, so that a slow first version does not hide the other versions' states. Lists, not
-    sets: the last digit of a sum of seconds depends on the order.
+    sets: the last digit of a sum of seconds depends on its order.
     """
     weight: dict[str, float] = {}
     named: set[str] = set()
@@ -282,11 +282,11 @@ def heaviest_states(profiles: Sequence[dict[str, float]], most: int) -> list[tup
 # 2.4 µs in nine of ten launches that were recorded here. Blocks cause the mean SM's further idle
 # time.
 
-#: A part of the SMs' cycles that limits before any unit does: blocks that leave it idle, ...
+#: A part of the SMs' cycles that limits before any unit does: cycles left idle by blocks, ...
 UNEVEN = 0.25
 #: ... or the launch itself, if no unit is busy while SMs are active, ...
 SHORT = 1 / 3
-#: ... or even where one is.
+#: ... or the launch even if one is.
 VERY_SHORT = 0.5
 
 
@@ -301,12 +301,12 @@ class Running(Record, frozen=True):
 
     @property
     def outside(self) -> float:
-        """Largest part of the cycles in which not even the busiest SM was active."""
+        """The largest part of the cycles in which not even the busiest SM was active."""
         return 1.0 - self.busiest
 
     @property
     def uneven(self) -> float:
-        """Part of the busiest SM's cycles in which the mean SM had no block."""
+        """The part of the busiest SM's cycles in which the mean SM had no block."""
         return 1.0 - self.mean / self.busiest
 
     @property
@@ -315,11 +315,11 @@ class Running(Record, frozen=True):
         return self.outside >= SHORT and self.outside > self.busiest - self.mean
 
 
-#: From this many waves on, the last one is at most an eighth of them.
+#: From this many waves on, the last wave is at most an eighth of the time.
 _MANY_WAVES = 8
 #: A warp that executes fewer instructions has no work, and ends at once.
 _AT_ONCE = 32
-#: For a launch without counters of active cycles.
+#: The value for a launch without counters of active cycles.
 UNKNOWN = Running(mean=1.0)
 
 
@@ -330,7 +330,7 @@ def running_of(launch: Launch) -> Running:
     )
     if not mean or not elapsed:
         return UNKNOWN
-    # Passes of one launch differ by some cycles.
+    # Passes of one launch differ by a few cycles.
     most = min(max(busiest, mean) / elapsed, 1.0) if busiest else 1.0
     return Running(mean=min(mean / elapsed, most), busiest=most)
 
@@ -343,11 +343,11 @@ ResourceId = Literal[
 #: From this share of its peak on, a unit limits. The hand-labelled steps agree with this value;
 #: ncu's own rules call 60% "low utilization" and 80% a bottleneck.
 FULL = 60.0
-#: States in which warps wait for global memory, and the least part of their time in them.
+#: States in which warps wait for global memory, and the least part of their time spent in them.
 _MEMORY = frozenset({"long_scoreboard", "lg_throttle", "drain_stall", "membar", "barrier_stall"})
 _WAITED = 0.10
-#: Units that warps queue for in states of their own, and these states; if code loads from global
-#: memory, the answers come through the units as well.
+#: Units for which warps queue in states of their own, and these states; if code loads from global
+#: memory, the answers come through these units as well.
 _QUEUED = ("l1_data", "lsu")
 _QUEUES = frozenset({"mio_throttle", "short_scoreboard", "lg_throttle", "tex_throttle"})
 #: From this part of the barrier samples on, warps wait at barriers.
@@ -359,7 +359,7 @@ _FOR_UNITS = _QUEUES | {"math_pipe_throttle", BARRIER}
 #: From this share on a unit limits whether or not warps wait (asynchronous copies let no warp
 #: wait): ncu's rules call 80% a bottleneck. From `_MUCH` on it is shown beside a wait.
 _BOTTLENECK, _MUCH = 80.0, 75.0
-#: Where device memory limits, an L2 that is fuller by so many points does so before it.
+#: If device memory limits, an L2 that is fuller by this many points limits before it.
 _FULLER = 10.0
 
 
@@ -402,7 +402,7 @@ class Load(Record, frozen=True):
 
     @property
     def full(self) -> bool:
-        """True if it limits."""
+        """True if the resource limits."""
         return self.active >= self.resource.full
 
 
@@ -410,8 +410,8 @@ class Limit(Record, frozen=True):
     """The limit of one side. `share` is in % of the resource's peak, or of the warps' time.
 
     `names` are the names in the words beside the resource: the warp state of a latency, the blocks
-    and SMs of a grid that is too small. Empty if the resource is enough. `kernel` is the one of
-    several that it limits.
+    and SMs of a grid that is too small. Empty if the resource is enough. `kernel` is the limited
+    one of several kernels.
     """
 
     id: ResourceId
@@ -422,7 +422,7 @@ class Limit(Record, frozen=True):
     kernel: str = ""
 
     def of(self, kernel: str, part: float | None) -> Limit:
-        """The limit of one kernel of several, which takes a part (0-1) of the time."""
+        """The limit of one of several kernels, which takes a part (0-1) of the time."""
         words = _("{words}, in {kernel}").format(words=self.words, kernel=kernel)
         if part:
             share = quantity(100 * part, "%")
@@ -430,7 +430,7 @@ class Limit(Record, frozen=True):
         return structs.replace(self, words=words, kernel=kernel)
 
     def when(self, before: Limit | None) -> Literal["still ", "now ", ""]:
-        """``still`` if the same unit limited the side before, whatever its share.
+        """``still`` if the same unit limited the earlier side, whatever its share.
 
         Empty if the limit of that side is unknown.
         """
@@ -439,14 +439,14 @@ class Limit(Record, frozen=True):
         return "still " if (before.id, before.names) == (self.id, self.names) else "now "
 
 
-#: If the highest share of all exceeds the known ones by this (points), it is another unit's.
+#: If the highest share exceeds the known ones by this (points), it belongs to another unit.
 _APART = 5.0
 
 
 def loads(launch: Launch) -> tuple[Load, ...]:
-    """The use of every resource that the launch has a share of, the busiest first.
+    """The use of every resource for which the launch has a share, the busiest first.
 
-    An idle resource is included with 0, one that was not measured is not.
+    An idle resource is included with 0; one that was not measured is left out.
     """
     spread, most = running_of(launch).mean, 0.0
     out: list[Load] = []
@@ -465,7 +465,7 @@ def loads(launch: Launch) -> tuple[Load, ...]:
 
 
 def limit_of(profile: Profile) -> Limit | None:
-    """The limit of the launch with most of a profile's time; None if unknown."""
+    """The limit of the launch with the most of a profile's time; None if unknown."""
     launch = main_launch(profile) if not broken(profile) else None
     return limit_of_launch(launch, profile.device) if launch is not None else None
 
@@ -547,9 +547,9 @@ def _latency(launch: Launch, busy: tuple[Load, ...]) -> Limit | None:
 def _short_grid(
     launch: Launch, device: Device, others: tuple[Load, ...], alone: bool = False
 ) -> Limit | None:
-    """A grid that leaves SMs without work for long.
+    """The limit from a grid that leaves SMs without work for long.
 
-    `alone`: the cycles of SMs are unknown, so the launch says how many of them can have no block.
+    `alone`: the cycles of SMs are unknown, so the launch tells how many SMs have no block.
     """
     blocks = math.prod(launch.grid)
     chip = chip_for(device)
@@ -600,18 +600,18 @@ def _percent(launch: Launch, name: str) -> float | None:
 #
 # ncu's set *basic* holds no counts, but how near its peak every unit was; and no count says what a
 # unit did whose instructions differ in size or cost. Share × cycles are the cycles that the unit
-# needs for its work at its peak rate, so that their ratio on two sides is that of the work,
+# needs for its work at its peak rate, so that their ratio between two sides is that of the work,
 # whatever the peak is
 # (https://docs.nvidia.com/nsight-compute/ProfilingGuide/index.html#metrics-structure). An SM's
 # units count its cycles. The L2 counts its own where a report holds them; its clock follows the
 # SMs' within 2% in one run, and 7% in two.
 
-#: Ends the name of a share of the peak over all of the time.
+#: The end of the name of a share of peak over all of the time.
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
 
 def works_of(profile: Profile) -> dict[str, float]:
-    """Cycles that units need at their peak, by the keys of `UNITS`; those known."""
+    """The known cycles that units need at their peak, by the keys of `UNITS`."""
     launches = [launch for launch in profile.launches if launch.profiled]
     found = {name: total(_work(one, unit) for one in launches) for name, unit in UNITS.items()}
     return {name: work for name, work in found.items() if work is not None}
@@ -621,7 +621,7 @@ def _work(launch: Launch, unit: Resource) -> Maybe:
     cycles = _read(launch, unit.clock) if unit.clock else None
     names = (name + ELAPSED for name in unit.worked or unit.metrics)
     share = next((s for name in names if (s := _read(launch, name)) is not None), None)
-    if share is None and unit.counter:  # older reports have it of active cycles alone
+    if share is None and unit.counter:  # older reports have it for active cycles only
         share = times(value_of(launch, unit.counter), running_of(launch).mean)
     return times(over(share, 100.0), cycles or value_of(launch, "cycles"))
 

@@ -10,7 +10,7 @@ that the same path could have moved while the launch ran:
 * between L1 and L2: ncu's own percentages of the crossbar's ports, because its width differs
   from chip to chip.
 
-Amounts that a report does not have are None with a reason, never zero.
+Amounts that a report lacks are None with a reason, never zero.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _LevelSpec(Record, frozen=True):
     busy: str = ""
 
 
-#: The suffix of ncu's percentages of a peak.
+#: The suffix of ncu's percentages of peak.
 PERCENT = ".pct_of_peak_sustained_elapsed"
 GLOBAL, LOCAL = "global_sectors", "local_sectors"
 KINDS, _LEVELS = of_all_chips("flow", Kind), of_all_chips("level", _LevelSpec)
@@ -108,8 +108,8 @@ class Transfer(Record, frozen=True):
 
     `amount` is in `unit`, `share` is 0-1 of the most that the path can move in that time; None if
     the report lacks them (`missing` says why). `ncu` and `peak` name their sources. `counter` is
-    the catalog's entry to read on, or "". `lines` are the source lines that requested it, the
-    largest first, by `line_metric`: for flows beyond the L1 the lines that used the L1, since no
+    the catalog's entry to read next, or "". `lines` are the source lines that requested it, the
+    largest first, by `line_metric`: for flows beyond the L1, the lines that used the L1, since no
     counter has its misses by line.
     """
 
@@ -130,7 +130,7 @@ class Transfer(Record, frozen=True):
 
 
 class Level(Record, frozen=True):
-    """A place with its hit rate and its busiest part's share of peak, percent; None: unknown."""
+    """A place with its hit rate and its busiest part's share of peak, in percent; None: unknown."""
 
     place: Place
     title: str
@@ -232,7 +232,7 @@ class _FlowCounts:
     def _amount(
         self, kind: Kind, asked: Number | None, metric: str
     ) -> tuple[float | None, str, str]:
-        """Amount, its source, and why it is missing."""
+        """An amount, its source, and why it is missing."""
         of_lines = asked is not None and kind.column != "instructions"
         factor = SECTOR if kind.column in _SECTOR_COLUMNS else 1
         by_line = f"{f'{factor} × ' if factor > 1 else ''}{metric} of {_words(kind.accesses)}"
@@ -289,7 +289,7 @@ class _FlowCounts:
         return out, metric
 
     def _split(self, counter: str) -> tuple[str, _Split | None]:
-        """A line counter by the kind of its instructions; None if a launch does not say."""
+        """A line counter by the kind of its instructions; None if a launch does not tell."""
         out: _Split = {}
         metric = next(iter(catalog()[counter].lines), "")
         for launch in self._launches:
@@ -316,7 +316,7 @@ class _FlowCounts:
         return any(metric is not None and metric.value == 0 for metric in metrics)
 
     def _share(self, kind: Kind, amount: float | None) -> tuple[float | None, str]:
-        """Share of peak (0-1), and the name of that peak; None if either is unknown."""
+        """The share of peak (0-1), and the name of that peak; None if either is unknown."""
         if amount is None:
             return None, ""
         for peak in kind.peaks:
@@ -359,7 +359,7 @@ class _FlowCounts:
 
 
 def shown(sides: Sequence[MemoryChart]) -> tuple[tuple[Transfer, ...], ...]:
-    """The flows that at least one side has, each with its counterparts on the others."""
+    """The flows that at least one side has, each with its counterparts on the other sides."""
     rows = zip(*(side.flows for side in sides), strict=True)
     return tuple(row for row in rows if any(flow.shown for flow in row))
 

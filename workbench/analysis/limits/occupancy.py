@@ -1,7 +1,7 @@
 """Theoretical occupancy as a closed formula, and its change split over three causes.
 
 The formula is NVIDIA's occupancy calculator (``cuda_occupancy.h`` of the toolkit):
-the number of blocks that fit on an SM by warps, blocks, registers and shared memory; the least
+the number of blocks that fit on an SM by warps, blocks, registers and shared memory; the smallest
 counts. Its change between two launches is split by Shapley values: the mean contribution of a cause
 over all orders in which the causes can change. It is the only split that adds up exactly and treats
 the causes alike (L. S. Shapley, 1953).
@@ -20,7 +20,7 @@ from workbench.model import KernelResources, Launch, Profile, Record
 
 Cause = Literal["registers", "shared memory", "block size"]
 CAUSES: tuple[Cause, ...] = ("registers", "shared memory", "block size")
-#: The driver gives a thread at least this many, however few ptxas reports for the kernel.
+#: The driver gives a thread at least this many registers, however few ptxas reports.
 LEAST_REGISTERS = 16
 
 
@@ -39,7 +39,7 @@ class Resources(Record, frozen=True):
 
 
 class Occupancy(Record, frozen=True):
-    """Blocks and warps that fit on an SM, by each limit. `percent` of the SM's warps."""
+    """Blocks and warps that fit on an SM, by each limit. `percent` is that of the SM's warps."""
 
     percent: float
     warps: int
@@ -92,10 +92,10 @@ def _up(value: int, unit: int) -> int:
 
 
 def occupancy(chip: Chip, need: Resources) -> Occupancy:
-    """Theoretical occupancy of one launch. A block that does not fit at all gives zero."""
+    """Theoretical occupancy of one launch. A block that does not fit gives zero."""
     warps = max(1, -(-need.block_size // chip.warp_size))
     per_warp = _up(max(1, need.registers) * chip.warp_size, chip.register_unit)
-    # Registers are allocated per warp, in the sub-partition that the warp lives in.
+    # Registers are allocated per warp, in the warp's sub-partition.
     wide = chip.registers_per_sm // chip.schedulers // per_warp * chip.schedulers
     shared = _up(need.shared + chip.shared_reserved, chip.shared_unit)
     room = need.shared_config or chip.shared_per_sm

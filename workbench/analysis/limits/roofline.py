@@ -48,7 +48,7 @@ _DP2A = 4
 _FMA = 2
 #: Forms of IMAD that do not really multiply.
 _MOVES = {"MOV", "SHL", "IADD"}
-#: Writers whose bytes lanes do not give: bulk copies, surfaces, atomics that meet in a word.
+#: Writers whose bytes do not follow from lanes: bulk copies, surfaces, atomics on the same word.
 _UNTOLD = GLOBAL_ATOMICS | those(lambda row: row.access == "bulk out") | {"UBLKCP", "SUST"}
 
 
@@ -61,7 +61,7 @@ def _product(opcode: str, modifiers: Set[str]) -> tuple[Unit, float] | None:
     if not operations or not unit:
         return None
     if unit == "tensor int8":
-        # Four-bit integers share the opcode; only bytes have that unit's roof.
+        # Four-bit integers share the opcode; only bytes have this unit's roof.
         return (unit, operations) if {"S8", "U8"} & {*modifiers} else None
     return ("tensor TF32" if "TF32" in modifiers else unit), operations
 
@@ -97,7 +97,7 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
 
 #: Charts, panels and limits all use it.
 _recent = Recent(_machine_work)
-#: The matrix units' counter shows a few hundredths of a percent for barriers alone.
+#: The matrix units' counter shows a few hundredths of a percent just for barriers.
 _TENSOR_NOISE_PERCENT = 1.0
 
 
@@ -129,7 +129,7 @@ def work(launch: Launch) -> dict[Unit, float] | Missing:
 
 
 def operations_of(launch: Launch) -> float | None:
-    """Operations on floats, matrix products, byte dot products; a multiply-add counts as two.
+    """Operations on floats, matrix products and byte dot products; a multiply-add counts as two.
 
     None if `work` cannot count them.
     """
@@ -179,7 +179,7 @@ _stored: Recent[Launch, float | None] = Recent(lambda launch: _lane_bytes(launch
 
 
 def loaded_bytes(launch: Launch) -> float | None:
-    """Bytes that the lanes of load instructions read from global memory; None as above."""
+    """Bytes that the lanes of load instructions read from global memory; None if unknown."""
     return _loaded(launch)
 
 
@@ -263,14 +263,14 @@ def measured(profile: Profile) -> list[Launch]:
 
 
 Level = Literal["shared", "L1", "L2", "DRAM"]
-#: From the registers outwards.
+#: Levels, from the registers outwards.
 LEVELS: tuple[Level, ...] = ("shared", "L1", "L2", "DRAM")
 
 _L2_SHARE = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
-#: Every byte of device memory that SMs load or store by instructions crosses the L1. Less than
-#: this part of it there means that other instructions (bulk copies) moved the rest.
+#: Every byte of device memory that SMs load or store by instructions crosses the L1. If less than
+#: this part of it is counted there, other instructions (bulk copies) moved the rest.
 _PASSED_BY = 0.1
-#: Operations per byte from which on arithmetic limits, for chips that the table does not list.
+#: The operations per byte from which arithmetic limits, for chips that the table does not list.
 _RIDGE = 10.0
 
 RateUnit = Literal["flop/s", "op/s", "byte/s"]
@@ -312,9 +312,9 @@ class Position(Record, frozen=True):
 class Roof(Record, frozen=True):
     """Ceilings: operations per second of a unit, bytes per second of each level. 0: unknown.
 
-    `bandwidth` is that of device memory, by its data sheet; `l1` (and shared memory, which is the
-    same) that of 128 bytes per cycle and SM (NVIDIA's hardware model); `l2` the counted sectors
-    divided by the report's own percentage of peak.
+    `bandwidth` is device memory's by its data sheet; `l1` (the same for shared memory) that of 128
+    bytes per cycle and SM (NVIDIA's hardware model); `l2` the counted sectors divided by the
+    report's own percentage of peak.
     """
 
     flops: float = 0.0
@@ -375,7 +375,7 @@ def roofs(places: Iterable[tuple[Launch, Position]], chip: Chip | None) -> tuple
 def traffic(launch: Launch) -> dict[Level, float]:
     """Bytes that crossed each level of the memory hierarchy, if the report holds them.
 
-    For shared memory what its wavefronts could have moved: conflicts take the same cycles.
+    For shared memory, those that its wavefronts could have moved: conflicts take equal cycles.
     """
     out: dict[Level, float] = {}
     wavefronts = value_of(launch, "shared_wavefronts")
@@ -430,6 +430,6 @@ def rate_unit(timings: Sequence[Timing], work: Work = "flop") -> RateUnit:
 
 
 def rate(timing: Timing, unit: RateUnit) -> float | None:
-    """Work of the problem per second of this version; None if the study gives none."""
+    """Work of the problem per second of this version; None if the study does not give the work."""
     work = timing.bytes if unit == "byte/s" else timing.flops
     return work / timing.time.value if work and timing.time.value else None

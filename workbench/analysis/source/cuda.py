@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 # --- Which lines are one statement, or one head of a loop, condition or function -----------------
 #
-# A statement's lines are those of its own tokens: code in a nested block (the body of
-# a loop, a lambda) is of the statements there. A pragma and the statement behind it are one,
-# and so are statements that share a line. Macros are left out: they have no instructions.
+# A statement's lines are those of its own tokens: code in a nested block (the body of a loop, a
+# lambda) belongs to its statements. A pragma and the statement after it are one, and so are
+# statements that share a line. Macros are left out: they have no instructions.
 
 #: Nodes whose children are statements.
 _BLOCKS = frozenset(
@@ -50,7 +50,7 @@ class _Walk:
     def __init__(self, root: Node) -> None:
         self.found: list[Range] = []
         self.pragma = 0  # line of a pragma that waits for its statement
-        # (node, the statement it is in); None closes the statement that is open.
+        # (node, the statement that it is in); None closes the open statement.
         self.stack: list[tuple[Node, bool] | None] = [(root, True)]
         self.rows: list[Range | None] = [None]
         while self.stack:
@@ -189,7 +189,7 @@ class Reader(Declarations):
                         todo.extend(self.found.symbols[inner].words)
 
     def later(self, *actions: Node | Action | None) -> None:
-        """Visit these next, in this order."""
+        """Visit these nodes next, in this order."""
         self.stack.extend(action for action in reversed(actions) if action is not None)
 
     def open_scope(self, node: Node) -> Action:
@@ -390,7 +390,7 @@ def _pragma(reader: Reader, node: Node) -> None:
 def _function(reader: Reader, node: Node) -> None:
     function = reader.function
     if function is None or node.end_byte != function.span[1]:
-        return  # read on its own
+        return  # read separately
     for name, index in function.names.items():
         reader.scopes[-1][name] = index
     declarator = node.child_by_field_name("declarator")
@@ -443,7 +443,7 @@ def _declaration(reader: Reader, node: Node) -> None:
         own = reader.tokens(name if is_call else shape)
         places = [reader.place(node, shape)] if not is_call else [reader.place(node)]
         if declarator.id != declarators[0].id:
-            # The shared type is on the statement's first line, each name on its own.
+            # The shared type is on the statement's first line, each name on its own line.
             line = node.start_point[0] + 1
             places = [(reader.file, line, line), reader.place(declarator, shape)]
         symbol = reader.symbol(

@@ -1,7 +1,7 @@
 """The sources of two profiles side by side: paired files, hunks, and the links of every line.
 
-This half of attribution knows no counters. It tells the other half which hunk a line is in, or else
-its twin on the other side, and its links to hunks.
+This half of attribution knows no counters. For each line it tells the other half its hunk, or else
+its twin on the other side and its links to hunks.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def unknown_files(
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Files of both sides whose text is unknown and may differ.
 
-    Equal hashes exclude a change, and equal compilers one in their own headers. -1 means a side
-    that holds no text at all. `files`: which old file is paired with which new one.
+    Equal hashes exclude a change, and equal compilers exclude a change in their headers. -1 means a
+    side that holds no text at all. `files`: which old file is paired with which new one.
     """
     toolkit = bool(old.compiler) and old.compiler == new.compiler
     same = {
@@ -290,7 +290,7 @@ class _Pairing:
         self._maps: tuple[SourceMap, SourceMap] | None = None
 
     def compare(self, launches: Sequence[LaunchPair]) -> SourceDiff:
-        """Files by their pairs, or two kernels that both sides hold."""
+        """Compare files by their pairs, or two kernels that both sides hold."""
         before, after = self.before, self.after
         kernels = kernel_names(self.old, self.new, launches)
         own = kernel_files(self.old, before), kernel_files(self.new, after)
@@ -447,7 +447,7 @@ def _gather(links: dict[Line, LineLink], first: Mapping[Line, Line]) -> None:
 
 
 class _HunksOf:
-    """The hunks that have lines in a place; immediate for files without any hunk."""
+    """The hunks that have lines in a place; without a search for files without any hunk."""
 
     def __init__(self, lines: Mapping[Line, int]) -> None:
         self.lines = lines

@@ -39,9 +39,9 @@ from workbench.model import Record
 
 Kind = Literal["code", "moved", "renamed", "comment", "whitespace", "front-matter"]
 
-#: Lines with information that a block must have to count as moved.
+#: The number of lines with information that a block must have to count as moved.
 MOVED_LINES = 3
-#: The most moved blocks to search for in one file; each takes a pass over its hunks.
+#: The maximum number of moved blocks to search for in one file; each takes a pass over its hunks.
 _MOVES = 20
 
 _FRONT_CUDA = re.compile(r"\s*/\*\s*---[ \t]*\n.*?^\s*---\s*\*/", re.DOTALL | re.MULTILINE)
@@ -122,8 +122,8 @@ def diff_file(
     """Difference of two texts.
 
     `names` are old name -> new name, taken as equal, and `silent` those whose renaming makes no
-    hunk. Lines that take part are 1-based and ascending (default: all). `statements`: which lines
-    of either side are one statement (default: each is its own).
+    hunk. The lines that take part are 1-based and ascending (default: all). `statements`: which
+    lines of either side are one statement (default: each is its own).
     """
     out = FileDiff(old, new)
     front_old, front_new = front_matter(old), front_matter(new)
@@ -171,7 +171,7 @@ def _indent(line: str) -> int:
 
 
 def _ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """The number of common lines of two ranges at their head, and then at their tail."""
+    """The number of lines that two ranges share at their head, and then at their tail."""
     most = min(len(old), len(new))
     head = next((n for n in range(most) if old[n] != new[n]), most)
     most -= head
@@ -300,7 +300,7 @@ def _split_one_move(diff: FileDiff, names: Mapping[str, str]) -> bool:
     for source in code:
         for i in range(source.old[0], source.old[1] + 1):
             for j, target in places.get(renamed(old.tokens[i - 1], names), [])[:16]:
-                # Tokenless lines at the same place in both are part of the block.
+                # Lines without tokens at the same place in both are part of the block.
                 length = told = end = 0
                 while i + length <= source.old[1] and j + length <= target.new[1]:
                     key = new.tokens[j + length - 1]
@@ -378,7 +378,7 @@ def _vote(
     words_old: set[str],
     words_new: set[str],
 ) -> None:
-    """Compare the lines of a hunk that have the same shape once names are left out."""
+    """Compare the lines of a hunk that have the same shape if names are left out."""
 
     def shape(tokens: Tokens) -> Tokens:
         return tuple("" if t[:1].isalpha() or t[:1] == "_" else t for t in tokens)
@@ -393,7 +393,7 @@ def _vote(
             continue
         other = candidates.pop(0)
         changed = [(a, b) for a, b in zip(tokens, other, strict=True) if a != b]
-        # Only vanished -> appeared: with any other difference this is not a renamed line.
+        # Only a vanished name -> a new one: with any other difference, this is not a renamed line.
         if changed and all(a not in words_new and b not in words_old for a, b in changed):
             for a, b in changed:
                 votes.setdefault(a, set()).add(b)
@@ -409,7 +409,7 @@ FacingKind = Literal["same", "change", "beside", "old", "new"]
 
 #: Lines less alike than this do not face each other as versions of one line.
 _ALIKE = 0.5
-#: The most pairs of lines to compare in one block; a larger rewrite is shown in order.
+#: The most pairs of lines to compare in one block; larger rewrites are shown in order.
 _PAIRS = 6_000
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -471,7 +471,7 @@ def face(
 def _by_hunk(
     olds: list[int], news: list[int], hunks: tuple[Hunks, Hunks]
 ) -> list[tuple[list[int], list[int]]]:
-    """Lines without a twin, hunk by hunk; a comment outside hunks goes with the lines before it."""
+    """Lines without a twin, by hunk; a comment outside hunks stays with the lines before it."""
     found: dict[int, tuple[list[int], list[int]]] = {}
     for side, numbers in enumerate((olds, news)):
         here = next((hunks[side][n] for n in numbers if n in hunks[side]), 0)
@@ -484,7 +484,7 @@ def _by_hunk(
 def _block(
     old: Sequence[str], new: Sequence[str], olds: list[int], news: list[int], changed: set[int]
 ) -> list[Facing]:
-    """Rows of lines that have no twin: alike ones face each other, the others fill the rows."""
+    """Rows of lines that have no twin: similar ones face each other, the others fill the rows."""
     rows: list[Facing] = []
     done_old = done_new = 0
     texts = tuple(old[n - 1] for n in olds), tuple(new[n - 1] for n in news)
@@ -529,7 +529,7 @@ def _faces(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[tuple[int, int], ...
 
 @lru_cache(maxsize=1 << 12)  # likewise
 def _words_and_spaces(line: str) -> tuple[list[str], Tally[str]]:
-    """The tokens of a line, and the number of each; read only."""
+    """The tokens of a line, and the number of each; read-only."""
     words = [token for token in _TOKEN.findall(line) if not token.isspace()]
     return words, Tally(words)
 

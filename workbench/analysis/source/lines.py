@@ -1,6 +1,6 @@
-"""Source text as tokens by line, lines aligned, and lines as statements.
+"""Source text as tokens by line, aligned lines, and statements of lines.
 
-Two lines are *equal as code* when their tokens are equal; white space and comments
+Two lines are *equal as code* if their tokens are equal; white space and comments
 are not tokens. The lexer never fails: text that compilers would reject still gives tokens, at worst
 of one character, so that any bytes can be compared.
 """
@@ -81,7 +81,7 @@ class Source:
         return "\n".join(self.lines)
 
 
-# A version is on both sides of steps, and its headers are those of all others.
+# A version is on both sides of steps, and shares its headers with all others.
 @lru_cache(maxsize=64)
 def scan(text: str, path: str = "") -> Source:
     """Split a text into lines and tokens. Lines end at line feeds, as for a compiler.
@@ -155,11 +155,11 @@ def information(tokens: Tokens) -> int:
 
 Pair = tuple[int, int]
 
-#: The most cells of the exact dynamic programme; beyond that, the rarest line splits the range.
+#: The most cells of the exact dynamic program; beyond that, the rarest line splits the range.
 _EXACT_CELLS = 40_000
-#: A line that occurs more often than this on a side is not an anchor at all.
+#: A line that occurs more often than this on a side is not an anchor.
 _RARE = 32
-#: A match without information is dropped where this many lines changed on both sides of it.
+#: A match without information is dropped if this many lines changed on both sides of it.
 _BIG = 4
 #: A match of one or two lines with information is dropped only amid a rewrite this large.
 _REWRITE = 16
@@ -174,7 +174,7 @@ class _Aligner:
         ids: dict[Hashable, int] = {}
         self.a = [ids.setdefault(key, len(ids)) for key in old]
         self.b = [ids.setdefault(key, len(ids)) for key in new]
-        # Even a line without information has a weight: among equals longer matches win.
+        # Even a line without information has a weight: among equals, longer matches win.
         self.weight = [1 + 8 * weights.get(key, 1) for key in ids]
 
     def run(self) -> list[Pair]:
@@ -304,7 +304,7 @@ class _Aligner:
         """Weighted longest common subsequence of a small box."""
         low_a, high_a, low_b, high_b = box
         rows, columns = high_a - low_a, high_b - low_b
-        places: dict[int, list[int]] = {}  # of a key, the last one first
+        places: dict[int, list[int]] = {}  # of a key, the last first
         for j in range(columns - 1, -1, -1):
             places.setdefault(self.b[low_b + j], []).append(j)
         best = [[0] * (columns + 1)] * (rows + 1)
@@ -313,7 +313,7 @@ class _Aligner:
             here = below[:] if key in places else below
             gain = self.weight[key]
             for j in places.get(key, ()):
-                # A row falls from left to right: a match raises one stretch of it.
+                # Values in a row fall from left to right: a match raises one stretch.
                 value, k = below[j + 1] + gain, j
                 while k >= 0 and here[k] < value:
                     here[k] = value
@@ -339,8 +339,8 @@ def align(
     """Match equal elements of two sequences, in order.
 
     Equal keys are equal lines. `weights` is the information of a key (see `information`): 0 for
-    lines without information, 1 without an entry. Returns index pairs, strictly increasing on both
-    sides, coincidences removed.
+    lines without information, 1 if there is no entry. Returns index pairs, strictly increasing on
+    both sides, coincidences removed.
     """
     pairs = _Aligner(old, new, weights).run()
     return _without_coincidences(pairs, old, len(new), weights)
@@ -357,7 +357,7 @@ def _without_coincidences(
             runs.append([pair])
 
     def changed(left: int, right: int) -> int:
-        """Lines removed and added between two runs; the ends of the text bound the outer ones."""
+        """Lines removed and added between two runs; the text's ends bound the outer ones."""
         i, j = runs[left][-1] if left >= 0 else (-1, -1)
         x, y = runs[right][0] if right < len(runs) else (len(old), new_length)
         return x - i - 1 + y - j - 1
@@ -386,8 +386,8 @@ def slide(
     """Move pure insertions to where a reader would see them.
 
     An insertion of a block after an equal line has several descriptions that differ only in which
-    of the equal lines is "new"; the one whose block starts at the least indentation, and among
-    these the latest, reads best.
+    of the equal lines is "new"; the one whose block starts with the least indentation, and the
+    latest of these, reads best.
 
     `indent` is the indentation of the new lines, in columns.
     """
@@ -396,7 +396,7 @@ def slide(
     edges = [(-1, -1), *pairs, (len(old), len(new))]
     for (i, j), (x, y) in pairwise(edges):
         if x != i + 1 or y <= j + 1:
-            continue  # nothing inserted here, or something removed as well
+            continue  # nothing was inserted here, or something was removed as well
         first, last = j + 1, y - 1
         best = (indent[first], 0)
         shift = 0
@@ -427,7 +427,7 @@ Range = tuple[int, int]
 #: The statements of two files that have several lines, old and new; computed on demand.
 Statements = Callable[[], tuple[Sequence[Range], Sequence[Range]]]
 
-#: A longer statement is most likely a table: an edit of one entry does not change all.
+#: A longer statement is most likely a table: an edit of one entry does not change the others.
 _LONGEST = 40
 
 
@@ -455,7 +455,7 @@ class CodeLines:
     unit: dict[int, Range] = field(default_factory=dict)
 
     def join(self, statements: Iterable[Range]) -> None:
-        """Record the statements all of whose lines take part."""
+        """Record the statements whose lines all take part."""
         chosen = set(self.lines)
         for first, last in statements:
             code = [n for n in range(first, last + 1) if self.source.tokens[n - 1]]
@@ -467,14 +467,14 @@ class CodeLines:
         return [n for n in range(unit[0], unit[1] + 1) if self.source.tokens[n - 1]]
 
     def key(self, unit: Range) -> Tokens:
-        """Tokens of a statement under their new names, with indentation only of its first line."""
+        """Tokens of a statement under their new names, indentation only from its first line."""
         out: list[str] = []
         for n in self.code(unit):
             out += (t for t in self.source.tokens[n - 1] if not out or not t.isspace())
         return renamed(tuple(out), self.names)
 
     def units(self, first: int, last: int) -> list[Range]:
-        """Statements, or single lines outside them, from one line to another."""
+        """Statements, or single lines outside of them, from one line to another."""
         lines = self.lines[bisect_left(self.lines, first) : bisect_right(self.lines, last)]
         return list(dict.fromkeys(self.unit.get(n, (n, n)) for n in lines))
 
@@ -534,7 +534,7 @@ def _paired_again(
             one, other = units[0][a], units[1][b]
             lines = old.code(one), new.code(other)
             if len(lines[0]) == len(lines[1]) == 1 or not weights[keys[0][a]]:
-                continue  # their surroundings showed that two such lines are not a pair
+                continue  # the surroundings showed that two such lines are not a pair
             texts = [
                 [renamed(old.source.tokens[n - 1], old.names) for n in lines[0]],
                 [new.source.tokens[n - 1] for n in lines[1]],

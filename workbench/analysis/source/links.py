@@ -22,13 +22,13 @@ from workbench.model import Profile, Record, SourceFile
 STEP = 1
 #: A store to an element changes the content of an array, not its layout.
 STORE = 2
-#: Link a header to the lines that it governs, whatever they use.
+#: From a header to the lines that it governs, whatever they use.
 GOVERNED = 2
 #: From ``if (…) return;`` to all that follows.
 EXIT = 3
 #: From the attributes of a function (launch bounds, inlining) to its body: the weakest.
 FUNCTION = 50
-#: Beyond this many definitions a variable is followed as one value, in any order.
+#: A variable with more definitions than this is followed as one value, in any order.
 _FLOW_LIMIT = 48
 
 Label = tuple[int, str]  # (hunk, symbol)
@@ -51,14 +51,14 @@ class LineLink:
 
 
 def cheapest(one: LineLink | None, other: LineLink) -> LineLink:
-    """The cheaper of two links; equally cheap ones together."""
+    """The cheaper of two links; if they are equally cheap, both together."""
     if one is None or one.cost != other.cost:
         return other if one is None or other.cost < one.cost else one
     return LineLink(one.cost, one.labels | other.labels, _way(one.via, other.via))
 
 
 def _way(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """One of two paths, independent of their order; one with names before one without."""
+    """One of two paths, independent of their order; a path with names comes first."""
     return min(one or other, other or one)
 
 
@@ -186,7 +186,7 @@ def _on_hunks(
     for (kind, owner, name), where, key, places, index in _changeable(found):
         hunks = frozenset().union(*(hunks_of(place) for place in places))
         if hunks:
-            # A name is resolved in its owner's scope, its text in that of its place.
+            # A name is resolved in its owner's scope, its text in the scope of its place.
             (name,) = renamed(renamed((name,), names), local.get(owner, {}))
             key = renamed(renamed(key, names), local.get(where, {}))
             out[kind, names.get(owner, owner), name].append((key, hunks, index))
@@ -338,7 +338,7 @@ def _reaches(
     killers: Sequence[Definition],
     loops: Sequence[tuple[int, int]],
 ) -> bool:
-    """True if a value may still be there at a use: without a certain overwrite in between."""
+    """True if a value may still exist at a use: nothing certainly overwrote it in between."""
     if definition.place[0] != use.file:
         return True
     if definition.end <= use.at and not any(
@@ -382,7 +382,7 @@ class LaunchLines(Record, frozen=True):
 
 
 class SourceSide(Record, frozen=True):
-    """All parts of a profile that the comparison of sources uses; none of it was measured."""
+    """All parts of a profile that the comparison of sources uses; none of them was measured."""
 
     sources: tuple[SourceFile, ...]
     compiler: str
@@ -441,9 +441,9 @@ def mentions(sources: Sequence[Source], word: str) -> bool:
 def kernel_files(profile: SourceSide, sources: Sequence[Source]) -> set[int]:
     """The file of each launch's kernel, as indices into `sources`.
 
-    Among the files that instructions come from, one that names the kernel; if several do, or none
-    (a missing text): the one with the most instructions. Their number alone says little: if a
-    kernel's copies and products are in-line functions, the header has more.
+    Among the files that instructions come from, the one that names the kernel; if several do, or
+    none (a missing text): the one with the most instructions. Their number alone says little: if a
+    kernel's copies and products are inline functions, the header has more.
     """
     out: set[int] = set()
     for launch in profile.launches:
@@ -461,7 +461,7 @@ def pair_files(
     """Pair files: by the longest common end of their paths, by content, then those of the kernels.
 
     Files with one name under different roots are the same files; if several paths end alike, those
-    are paired that share the most of their paths, and then the most lines. Returns index pairs;
+    that share most of their paths are paired, and then most of their lines. Returns index pairs;
     None if a file is on one side only. Files on one side only that hold no text are left out.
     """
     pairs: list[tuple[int, int]] = []
@@ -475,7 +475,7 @@ def pair_files(
                 pairs.append((a, b))
                 del left[a], right[b]
 
-    # Reports of Windows have backslashes.
+    # Reports from Windows have backslashes.
     paths = [[s.path.replace("\\", "/").split("/") for s in side] for side in (before, after)]
     by_name: dict[str, list[int]] = {}
     for b, path in enumerate(paths[1]):

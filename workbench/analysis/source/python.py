@@ -1,8 +1,8 @@
 """Reading Python sources (Triton kernels) into the same `SourceMap` as CUDA's.
 
-Python declares nothing: a name's assignments are its definitions, at file level they
-are its declaration as well. Scopes are functions. A file that does not parse adds nothing, so its
-hunks have no symbols.
+Python declares nothing: a name's assignments are its definitions, and at file level also its
+declaration. Scopes are functions. A file that does not parse adds nothing, so its hunks have no
+symbols.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PythonReader(Recorder, ast.NodeVisitor):
             key = self._key(*([type_] if type_ is not None and not written else []))
             symbol = self.add_symbol(argument.arg, "parameter", key, [own], node.name)
             if isinstance(type_, ast.Constant):
-                # A type in words. If it is not written, the launch gives it, so it is like an
+                # A type in words. If it is not written, the launch determines it, so it is like an
                 # argument: a type that only one side has is not a change.
                 self.add_definition(
                     symbol.index, "argument", node.name, self._key(type_), own, self._span(type_)

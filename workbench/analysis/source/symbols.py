@@ -31,7 +31,7 @@ EVERYWHERE = (0, 1 << 62)
 class Symbol:
     """A name with its scope. `shape` is its declaration without the value.
 
-    `scope` is the function that it is local to ("" for file scope); `block` the byte
+    `scope` is the function to which it is local ("" for file scope); `block` the byte
     range of its innermost scope; `places` the lines of the declaration.
     """
 
@@ -156,7 +156,7 @@ class Recorder:
         self.function: Routine | None = None
         self.globals: Mapping[str, list[int]] = {}
         self.by_name: Mapping[str, list[Routine]] = {}
-        self.feeds: list[tuple[str, int]] = []  # what mentions flow into, innermost last
+        self.feeds: list[tuple[str, int]] = []  # the targets of mentions, innermost last
         self.guards = [EVERYWHERE]
 
     @property
@@ -466,7 +466,7 @@ class Declarations(Recorder):
             elif inner.type == "field_declaration":
                 field, _ = self.declared_name(inner.child_by_field_name("declarator"))
                 if field is not None and name is not None:
-                    # A scope of its own: a bare name outside the methods is not a member.
+                    # It gets its own scope: a bare name outside the methods is not a member.
                     made = self.symbol(
                         self.name(field),
                         "member",

@@ -38,17 +38,17 @@ from workbench.units import listed, quantity
 #: Even if repeated captures lie close together, a change below this share of the default noise does
 #: not count: captures of one session share their clocks and their addresses.
 _SHARE = 0.1
-#: New over old of sums over paired launches, any one pair left out: least, greatest.
+#: Ratio new/old of sums over paired launches if any one pair is left out: least, greatest.
 Steady = tuple[float, float]
 
 
 def noise_of(counter: Counter, old: Number, new: Number, derived: bool = False) -> float:
-    """The largest change, in the counter's unit, that two captures of one kernel explain.
+    """The largest change, in the counter's unit, that two captures of the same kernel explain.
 
     `derived`: one side was derived, with an error of up to the share `DERIVED_NOISE`.
     """
     scale = max(abs(old), abs(new))
-    # 1e-9: counters with no noise are still ratios of floats.
+    # 1e-9: counters without noise are still ratios of floats.
     noise = max(counter.noise, DERIVED_NOISE if derived else 1e-9) * scale
     if counter.unit == "sample":
         noise = max(noise, 2.0 * math.sqrt(old + new))
@@ -81,7 +81,7 @@ def left_noise(
 
 
 def _apart(a: Spread, b: Spread) -> bool:
-    """True if two spreads are apart, each widened because it rests on few captures.
+    """True if two spreads are apart after both are widened, because they rest on few captures.
 
     The range of n captures holds the next one only with probability (n - 1)/(n + 1): half of the
     time for three. So each end is moved outwards by 2/(n - 1) of the range.
@@ -98,7 +98,7 @@ def _apart(a: Spread, b: Spread) -> bool:
 # of a counter, any number above the count of the other lines is possible. If they hold less, they
 # would have to run a hundred times as often to double it; up to `_OFTEN` times is assumed possible.
 
-#: From this part of a counter on, the share of lines in it matters.
+#: From this part of a counter on, the share of such lines in it matters.
 MATERIAL = 0.01
 _OFTEN = 10.0
 #: A factor so large that a larger one changes no verdict. Not infinity, which has no tenth.
@@ -110,7 +110,7 @@ _EQUAL = 1e-9
 class Chance(Record, frozen=True):
     """The range of a chip's possible counts for one number of the emulator.
 
-    `low` and `high` are in the counter's unit. `words` name the lines behind it, as a clause.
+    `low` and `high` are in the counter's unit. `words` name the lines that cause it, as a clause.
     """
 
     low: float
@@ -119,7 +119,7 @@ class Chance(Record, frozen=True):
 
 
 class Chances(Record, frozen=True):
-    """The ranges of two compared sides, None if a side is certain.
+    """The ranges of two compared sides; None: the side is certain.
 
     `together`: the same code ran on both, so chance makes no difference between them.
     """
@@ -138,7 +138,7 @@ class CountedSide(NamedTuple):
 
 
 def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
-    """The ranges of two sides, by the ids of counters that are uncertain on a side."""
+    """The ranges of two sides, by the ids of counters that are uncertain on either side."""
     before, after = chances(*old), chances(*new)
     together = _same_code(old.profile, new.profile)
     return {
@@ -150,7 +150,7 @@ def of_both(old: CountedSide, new: CountedSide) -> dict[str, Chances]:
 def chances(
     profile: Profile, values: Mapping[str, Combined | Missing], speaker: int | None = None
 ) -> dict[str, Chance]:
-    """The range of each counter of a `CountedSide` that marked instructions are counted in."""
+    """The range of each counter of a `CountedSide` in which marked instructions are counted."""
     if not _marked(profile):
         return {}
     bare = structs.replace(profile, launches=tuple(map(_bare, profile.launches)))
@@ -158,7 +158,7 @@ def chances(
     out = {}
     for counter in catalog():
         value = values[counter.id]
-        # Only compiler and launch decide counters that have neither sum nor mean.
+        # Only the compiler and the launch decide counters that have neither sum nor mean.
         if isinstance(value, Combined) and counter.over_launches != "longest":
             if counter.over_launches == "sum":
                 found = _of_sum(profile, value.ncu, value.value, _number(rest[counter.id]))

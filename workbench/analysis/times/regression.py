@@ -21,10 +21,10 @@ from workbench.units import quantity, several, signed, span
 
 # --- The verdict from an interval of a slow-down: one rule for all ways to take times -------------
 #
-# A gate *fails* if the whole interval is beyond the limit, and *passes* if the
-# whole interval lies below that and `resolution` more: a pass therefore excludes a slow-down larger
-# than ``allowed + resolution``. Any other interval is *inconclusive*. So a noisy machine, whose
-# intervals are wide, gives neither pass nor fail.
+# A gate *fails* if the whole interval is beyond the limit, and *passes* if the whole interval lies
+# below the limit plus `resolution`: a pass therefore excludes a slow-down larger than ``allowed +
+# resolution``. Any other interval is *inconclusive*. So a noisy machine, whose intervals are wide,
+# gives neither pass nor fail.
 #
 # This is the test of non-inferiority with a margin (S. Wellek, *Testing Statistical Hypotheses of
 # Equivalence and Noninferiority*, 2nd ed., 2010, chapter 2), read off a confidence interval, with
@@ -32,7 +32,7 @@ from workbench.units import quantity, several, signed, span
 
 Status = Literal["pass", "fail", "inconclusive"]
 
-#: Confidence of the intervals that gates use: one in two hundred lies wholly above the true value.
+#: Confidence of the intervals that gates use: one in two hundred lies entirely above the truth.
 CONFIDENCE = 0.99
 #: Percent. Two builds of one source differ by up to this much (where code and buffers lie, what ran
 #: before), so a smaller slow-down is never reported, however narrow the interval.
@@ -42,7 +42,7 @@ RESOLUTION = 2.0
 
 
 def limits(allowed: float, resolution: float) -> tuple[float, float]:
-    """The slow-downs, in percent, that fail from above and pass from below."""
+    """The slow-downs, in percent, above which a gate fails and below which it passes."""
     floor = max(allowed, LEAST)
     return floor, floor + resolution
 
@@ -84,16 +84,16 @@ def _change(ratio: float) -> str:
 # --- Two states that ran in turn in one process ------------------------------------------------
 #
 # Both partners of a pair ran within a millisecond, on the same buffers, at the same clock: a
-# disturbance of the machine reaches both, and their quotient stays the same. Pairs that follow one
-# another are still not independent, because a disturbance lasts. So consecutive pairs are grouped
-# into blocks, each block is one observation (its median), and the interval is the distribution-free
-# one of the median of blocks (`workbench.analysis.times.timing.median_interval`). Batch means serve
+# disturbance of the machine reaches both, and their quotient stays the same. Consecutive pairs are
+# still not independent, because a disturbance lasts. So consecutive pairs are grouped into blocks,
+# each block is one observation (its median), and the interval is the distribution-free one of the
+# median of blocks (`workbench.analysis.times.timing.median_interval`). Batch means serve
 # simulations in the same way: A. M. Law, *Simulation Modeling and Analysis*, 5th ed., 2015, section
 # 9.5.3.
 
 #: The number of blocks of pairs, if there are enough pairs.
 BLOCKS = 20
-#: The fewest pairs that give an interval at all.
+#: The fewest pairs that give an interval.
 LEAST_PAIRS = minimum_samples(CONFIDENCE)
 
 
@@ -130,7 +130,7 @@ class Turns(Record, frozen=True):
     """Two states of one version, measured in turn on one problem.
 
     `samples` are the single times in seconds, pair by pair, the earlier state first. `slowdown` is
-    None if the earlier state could not run beside the new one, or there are too few pairs:
+    None if the earlier state could not run beside the new one, or if there are too few pairs:
     `silence` says which.
     """
 
@@ -190,7 +190,7 @@ class Pool(Record, frozen=True):
 
 
 class RunVerdict(Record, frozen=True):
-    """The verdict on a run against a baseline; `slowdown` is None if that has too few runs."""
+    """The verdict on a run against a baseline; `slowdown` is None if it has too few runs."""
 
     status: Status
     slowdown: Estimate | None
@@ -223,7 +223,7 @@ def judge_run(
     """Judge a new run against the runs of a baseline.
 
     `new` is the run's median with its interval, in seconds, `runs` the baseline's in the order in
-    which they were taken. `allowed` and `resolution` as for `verdict`.
+    which they were taken. `allowed` and `resolution` are as for `verdict`.
     """
     pool = pooled(runs)
     if len(pool.logs) < 2:
@@ -262,7 +262,7 @@ def judged_words(judged: RunVerdict, new: Estimate, allowed: float, resolution: 
 
 
 def _predicted(new: Estimate, pool: Pool) -> Estimate:
-    """New over baseline, with the interval that one more run of the baseline would lie in."""
+    """New over baseline, with the interval in which one more run of the baseline would lie."""
     n = len(pool.logs)
     # If runs agree more closely than their own uncertainty, they do so by chance.
     scatter = max(stdev(pool.logs), pool.own)
@@ -291,7 +291,7 @@ def _change_of_level(logs: Sequence[float]) -> int | None:
     """The place of the largest certain change of level, or None.
 
     All runs from a place on are compared with those before it, however far back: a level may repeat
-    one before the last.
+    an earlier one.
     """
     found: dict[int, float] = {}
     for place in range(_SIDE, len(logs) - _SIDE + 1):
@@ -305,7 +305,7 @@ def _change_of_level(logs: Sequence[float]) -> int | None:
 
 
 def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
-    """The two-sided p-value of the exact test that neither tends to be larger.
+    """The two-sided p-value of the exact test that neither sample tends to be larger.
 
     Equal values count as half of a win, rounded up, which makes the test conservative.
     """
@@ -317,7 +317,7 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
 
 @cache
 def _ways(m: int, n: int, u: int) -> int:
-    """Orders of m and n values with `u` pairs whose first one is larger."""
+    """The number of orders of m and n values with `u` pairs whose first value is larger."""
     if u < 0 or u > m * n:
         return 0
     if m == 0 or n == 0:

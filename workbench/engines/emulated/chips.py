@@ -25,7 +25,7 @@ def chips() -> tuple[str, ...]:
 
 
 class ShownChip(Record, frozen=True):
-    """A chip as programs see it. `arch`: nvcc's target; `memory` in bytes."""
+    """A chip as programs see it. `arch`: nvcc's target; `memory`: in bytes."""
 
     name: str
     arch: str

@@ -45,7 +45,7 @@ def suspected(error: KernelError, suspects: Collection[Suspect]) -> KernelError:
     return KernelError(message, " ".join(hints))
 
 
-#: Most elements of each kind to examine.
+#: The most elements of each kind to examine.
 _LOOKED_AT = 4096
 
 
@@ -109,7 +109,7 @@ def never_written(
 
 
 def _too_small(subject: Subject, name: str, left: NDArray[np.bool_]) -> Suspect | None:
-    """A grid smaller than an output: every thread wrote one element, and no more were written."""
+    """A grid smaller than an output: every thread wrote one element, and no others were written."""
     launches = [
         each
         for each in subject.launches
@@ -218,7 +218,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
 
 #: Types to which a result may have been rounded.
 _NARROW = ("float16", "bfloat16")
-#: The least share of elements for which that is true; the others are between two such numbers.
+#: The least share of elements that were rounded; the others are between two such numbers.
 _ROUNDED = 0.95
 
 

@@ -360,7 +360,7 @@ def emulate(
         try:
             return _blame(subject, module, seed, limits)
         except (KernelError, InconclusiveError, MemoryError):
-            return None  # no time or memory is left for it
+            return None  # no time or memory is left for this
 
     doubts = tuple(Suspect(f"{words}.") for each in counts for words in each.doubts)
     return Emulation(counts, check, module, seconds, again, kept, explain, suspects + doubts)

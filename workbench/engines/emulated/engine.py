@@ -60,14 +60,14 @@ from workbench.units import quantity
 
 #: The default target of compilation: Hopper.
 DEFAULT_ARCH = "sm_90"
-#: Seconds that a stopped kernel has to report its line, before its study is interrupted.
+#: Seconds that a stopped kernel has for reporting its line before its study is interrupted.
 _LAST_WORDS_S = 1.0
 #: Problems with more instructions than this, over the lanes of warps (ten seconds or more on two
 #: cores), are profiled by a sample of this many blocks: better than a study's estimate.
 SAMPLE_ABOVE = 2_000_000_000
 SAMPLE_BLOCKS = 64
 #: Races are sought in a second run of a profiled problem with fewer thread instructions than this,
-#: about a second's work; for others on the largest verify problem below it.
+#: about a second's work; for other problems, on the largest verify problem below it.
 _WATCHED_BELOW = 50_000_000
 #: A problem with fewer thread instructions is itself run a second time; for others the study's
 #: smallest problem is.

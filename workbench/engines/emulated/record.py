@@ -63,7 +63,7 @@ COLUMNS: dict[str, tuple[Get, str]] = {
 }
 
 
-#: A share of moved bytes, for kernels that move more than their sectors show.
+#: A share of the moved bytes, for kernels that move more than their sectors show.
 _PER_BYTE = "ptx__operations_per_l2_byte"
 #: The least cycles by all known units, and the unit that binds.
 _LEAST, _BINDS = "ptx__bound_cycles", "ptx__bound_by"
@@ -344,7 +344,7 @@ def bound(
 ) -> Bound:
     """Compute the least cycles of a launch on a chip, by each of the chip's throughputs.
 
-    This is not a time: latency, dependencies, caches and clocks are left out. The bound by issue
+    This is not a time: latency, dependencies, caches and clocks are left out. The bound from issue
     slots is as uncertain as its estimate of machine instructions. `machine_instructions` are warp
     instructions that the chip issues; None: unknown. `least_bytes` are the fewest bytes that cross
     the device memory's bus; 0: unknown.
@@ -391,7 +391,7 @@ def launch_records(
 ) -> tuple[Launch, ...]:
     """Make the records of a version's emulated launches, whose counters are `every`.
 
-    `least_bytes` is the study's least traffic, for one launch's bound by device memory.
+    `least_bytes` is the study's least traffic, for one launch's bound from device memory.
     """
     chip = chip_for(device)
     # The least traffic of several launches cannot be split among them.
@@ -412,7 +412,7 @@ def launch_records(
         smem = "enable_smem_spilling" in built.build.ptx
         metrics |= _local(metrics, code, kernel, smem)
         if ISSUED[4] in metrics:
-            del metrics[_LOCAL_SECTORS]  # of PTX only
+            del metrics[_LOCAL_SECTORS]  # of PTX alone
         by_timing = _by_timing(counts, issued, metrics)
         metrics |= _shape(counts)
         if kernel is not None:

@@ -179,7 +179,7 @@ class CudaVersion:
         session = self._session
         cells: list[bytes] = []
         # Kernel parameters are laid out like the fields of a C structure, but a tensor map's
-        # alignment (64 or 128 bytes) depends on the headers that it was compiled with.
+        # alignment (64 or 128 bytes) depends on the headers used in compilation.
         layout, values, mapped = "@", list[Number](), False
         for argument in launch.args:
             if isinstance(argument, TensorMapArg):
@@ -229,7 +229,7 @@ class CudaVersion:
             return Driver().tensor_map(argument.map, array.address)
 
     def _texture(self, argument: TextureArg, array: DeviceArray) -> ScalarArg:
-        """The texture object for an array, as a number; if it needs a copy, it copies now."""
+        """The texture object for an array, as a number; if it needs a copy, it is made now."""
         known = (argument, array.address)
         with _described(f"the texture at {argument.where}", "making a texture object"):
             argument.check(array.nbytes)
@@ -400,7 +400,7 @@ class Bench:
 
     @property
     def host_bytes(self) -> int:
-        """Host memory of inputs and references, in bytes; both seeds'."""
+        """Host memory of inputs and references, for both seeds, in bytes."""
         return 2 * sum(values.nbytes for values in self.inputs.values()) + sum(
             16 * int(np.prod(spec.shape, dtype=np.int64)) for spec in self.outputs
         )
@@ -566,7 +566,7 @@ class Run:
                 call()
         names = ", ".join(dict.fromkeys(kernel for kernel, _ in self.calls))
         with self.session.doing(f"running {names} of {self.executable.version}"):
-            # Nothing else: the timer does not wait for other work, so neither does this.
+            # Wait for nothing else: the timer does not wait for other work either.
             self.session.stream.synchronize()
         if not self.first_launch:
             self.first_launch = self._load_s + time.perf_counter() - begin
@@ -610,7 +610,7 @@ class Run:
         """Copy the outputs; once after each `execute`."""
         if self.collect is not None:
             with self.session.doing(f"collecting the outputs of {self.executable.version}"):
-                # It is not timed, so it must not compute: it would compute from nothing here.
+                # It is not timed, so it must not compute: here it would compute from nothing.
                 for array in (self.arrays[name] for name in self.bench.inputs):
                     self.session.cuda.memset_d8(array.address, 0xFF, max(1, array.nbytes))
                 self.collect()

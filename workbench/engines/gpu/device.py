@@ -300,7 +300,7 @@ class DeviceContext:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Name the activity, and turn driver errors within it into `WorkerError`."""
+        """Name the activity, and turn driver errors within it into a `WorkerError`."""
         self.during = what
         try:
             yield

@@ -1,8 +1,8 @@
 """The few driver calls that PyCUDA lacks, through ctypes: graphs, clusters, tensor maps, textures.
 
-``cuda-bindings`` has them, but each of its major versions needs the same one of CUDA, and its
-import takes longer than the worker's own. The driver's C interface is stable across CUDA 12 and 13.
-Names carry the version suffix that ``cuda.h`` maps them to.
+``cuda-bindings`` has them, but each of its major versions needs the same major version of CUDA, and
+its import takes longer than the worker's own. The driver's C interface is stable across CUDA 12 and
+13. Names have the version suffix to which ``cuda.h`` maps them.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _REASONS = {
     0x0000000000000040: N_("thermal slowdown (hardware)"),
     0x0000000000000080: N_("power brake"),
 }
-#: Those that disappear when the chip is idle: heat, and the board's reactions to it.
+#: Reasons that disappear when the chip is idle: heat, and the board's reactions to it.
 _HEAT = 0x8 | 0x20 | 0x40
 
 
@@ -155,7 +155,7 @@ class Sampler:
             self._thread.start()
 
     def stop(self) -> DeviceState | None:
-        """End sampling; the lowest and highest of each value, or None."""
+        """End sampling; return the lowest and highest of each value, or None."""
         if self._thread is not None and self._thread.is_alive():
             self._sample()
             self._done.set()

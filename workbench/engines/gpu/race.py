@@ -19,7 +19,7 @@ from workbench.engines.gpu.stopwatch import Conditions, Stopwatch, contestant, r
 from workbench.engines.host.job import Job, Raced
 from workbench.model import Notice
 
-#: Times that are not taken in turns may differ by this fraction because of the chip alone.
+#: Times that are not taken in turns may differ by this fraction only because of the chip.
 DRIFT = 0.03
 
 

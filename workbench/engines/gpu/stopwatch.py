@@ -2,8 +2,8 @@
 
 The version and its baseline take turns (ABAB …), so that a slow change of clocks or
 temperature reaches both alike. Every execution takes the next set of buffers; if cold caches are
-requested, the sets together exceed twice the L2, and when a set is used again, nothing of it is
-left there. No clock or power limit is set.
+requested, the sets together exceed twice the L2, so that nothing of a set is left there when it is
+used again. No clock or power limit is set.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CLOCK_LIMIT = 0.03
 _READINGS, _STRETCH_S, _STANDING = 3, 0.03, 0.01
 #: Seconds without load before a hot chip is read again.
 _REST_S = 0.25
-#: More sets than this only cost time to prepare; buffers so small stay in the L2.
+#: More sets than this only cost time to prepare; such small buffers stay in the L2.
 MAX_SETS = 8192
 #: GPU time of one graph replay: long against the event's resolution of about 0.5 µs
 #: (CUDA Runtime API, cudaEventElapsedTime), short enough to give many samples.
@@ -56,7 +56,7 @@ _LONG_S = 1.0
 #: A memset of this size holds the device back while the host fills the queue.
 _HOLD_BYTES = 256 * 2**20
 #: Bytes written between restoring and work; and the factor on `graph_below_s` if buffers are
-#: restored, which costs the next launch some µs.
+#: restored, which costs the next launch a few µs.
 _PAUSE_BYTES, _RESTORING = 4096, 10
 
 
@@ -189,7 +189,7 @@ def make_sets(
     first: dict[str, DeviceArray],
     count: int,
 ) -> list[dict[str, DeviceArray]]:
-    """`count` sets of inputs and outputs, the first as given, the others copies of it."""
+    """`count` sets of inputs and outputs: the first as given, the others copies of it."""
     sets = [first]
     if count < 2:
         return sets
@@ -261,7 +261,7 @@ def wants_graph(estimates: Sequence[tuple[float, float]], below_s: float) -> boo
 
 
 class Stopwatch:
-    """Times one version, and a baseline in turns with it."""
+    """Times one version, in turns with a baseline."""
 
     def __init__(self, session: DeviceContext, options: TimeOptions) -> None:
         self._session = session
@@ -319,7 +319,7 @@ class Stopwatch:
         A round pairs each with the fastest one, so that a clock change that affects all alike hides
         no difference and prolongs nothing. It ends when no other can be faster by more than
         `TimeOptions.width`. `Contestant.samples` holds the single times afterwards. Each of `every`
-        was run once; `settle` as for `measure`. Returns those that were not dropped. Raises
+        was run once; `settle` is as for `measure`. Returns those that were not dropped. Raises
         WorkerError: a launch failed.
         """
         live, least_s = list(every), _WARM_UP_S if len(every) > 1 else _BRIEF_S
@@ -433,7 +433,7 @@ class Stopwatch:
         return took
 
     def _estimate(self, contestant: Contestant, count: int) -> tuple[float, float]:
-        """Device seconds and host seconds of one execution, roughly, by `count` of them."""
+        """Device and host seconds of one execution, estimated from `count` executions."""
         start, stop = self._event(), self._event()
         self._hold_back()
         start.record(self._stream)

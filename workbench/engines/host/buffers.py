@@ -31,8 +31,8 @@ _BFLOAT16 = "bfloat16"
 #: kernel is far below it; one wrong element among millions is not, though it hardly changes the
 #: norm.
 FAR_OFF = 100.0
-#: Elements that are compared at a time: with the temporary arrays about 2 MiB, which stay in a
-#: core's cache. A large output at once would be moved through memory ten times or more.
+#: Elements that are compared at a time: about 2 MiB with the temporary arrays, which stay in a
+#: core's cache. A whole large output would be moved through memory ten times or more.
 _PIECE = 2**16
 #: Elements of an output that are compared if its full reference would take too long.
 SAMPLE_SIZE = 4096
@@ -122,7 +122,7 @@ def repeated(fill: ResolvedFill, size: int) -> Bytes:
 
 
 def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
-    """Refuse (UsageError) to copy an input to a smaller target; sizes in bytes."""
+    """Refuse (UsageError) to copy an input to a smaller target; sizes are in bytes."""
     if source > target:
         raise UsageError(
             f"{fill.where}: input `{fill.input}` has {source:,} bytes, `{fill.name}` has room "
@@ -236,7 +236,7 @@ def _one(
     def piece(span: slice) -> _Piece:
         exact, reference = flat[span].astype(np.float64), right[span]
         nan = np.isnan(exact)
-        # A got infinity meets a finite reference here, because the reference was checked.
+        # An infinite output meets a finite reference here, because the reference was checked.
         with np.errstate(invalid="ignore", over="ignore"):
             ranked = np.abs(exact - reference)
             ranked[nan] = np.inf
@@ -276,7 +276,7 @@ def _one(
 
 
 def _ordinary(got: Array, want: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
-    """Both with zeros where both are NaN or the same infinity; elsewhere these are errors."""
+    """Both, with zeros where both are NaN or the same infinity; elsewhere these are errors."""
     odd = ~np.isfinite(want)
     if not odd.any():
         return got, want
@@ -337,8 +337,8 @@ def compare_with_version(
 ) -> Check:
     """Compare outputs with another version's, including NaN and unwritten elements.
 
-    `answer` is from the other version (`as_answer`). `itself`: they are the same version, which
-    then is wrong only if it writes nothing at all. The rest is as for `compare`.
+    `answer` is from the other version (`as_answer`). `itself`: they are the same version, which is
+    then wrong only if it writes nothing at all. The rest is as for `compare`.
     """
     found = compare(outputs, answer, tolerance, strayed=strayed, special=True)
     if not itself:

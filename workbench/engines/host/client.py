@@ -51,7 +51,7 @@ def folder_for(root: Path, name: str) -> Path:
 
 
 def _clear(root: Path, relative: Path) -> None:
-    """Remove everything in a run folder but its lock."""
+    """Remove everything in a run folder except its lock."""
     try:
         clear_folder(root, relative.as_posix(), keep=LOCK)
     except OSError as error:
@@ -92,7 +92,7 @@ def workspace(root: Path, name: str) -> Iterator[Path]:
 class Feed:
     """Jobs in the order in which they will be done.
 
-    `more`: others will follow, with `add`; `closed`: all are there. `grew`: the time at which jobs
+    `more`: others will follow, with `add`; `closed`: all were added. `grew`: the time at which jobs
     were last added, by `time.monotonic`.
     """
 
@@ -113,7 +113,7 @@ class Feed:
         return self._jobs[place]
 
     def add(self, jobs: Sequence[Job], *, more: bool = False) -> None:
-        """Append jobs; they are the last ones, unless `more` will follow."""
+        """Append jobs; they are the last ones unless `more` will follow."""
         with self._lock:
             self._jobs.extend(jobs)
             self.closed = not more
@@ -197,7 +197,7 @@ def run_jobs(
     it from another thread. Returns the results it produced, and how it ended.
 
     Raises:
-        MissingError: it cannot be started, or there is no room to write to.
+        MissingError: it cannot be started, or there is no space for its files.
         HaltedError: it was stopped.
     """
     # By its UUID: CUDA, NVML and a cluster's job may number GPUs differently.

@@ -63,7 +63,7 @@ _TORCH = Equipment(
 
 
 def survey(project: Project | None) -> list[Equipment]:
-    """All rows, in the order in which a measurement needs the tools."""
+    """All rows, in the order in which a measurement needs their tools."""
     looks: tuple[Callable[[], Iterator[Equipment]], ...] = (
         _gpu,
         lambda: _package(_PYCUDA, "pycuda", "pycuda"),

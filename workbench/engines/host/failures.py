@@ -68,7 +68,7 @@ UNPROVED = (
     "Nothing proves {other}: write a reference(problem, inputs) in study.py, or give {version} a "
     "study of its own if it does a different job."
 )
-#: Behind what is wrong in a second run of loaded code, and what to do.
+#: The text after the error of a second run of loaded code, and what to do.
 AGAIN = "This was a second run of the loaded code, on inputs with seed {seed}; the first was right."
 KEPT = (
     "A version is a function of its inputs: set each __device__ variable that it changes in the "
@@ -168,7 +168,7 @@ def failure_error(job: Job, failure: Failure, check: Check | None = None) -> Wor
 def differs(check: Check) -> bool:
     """Test whether a result merely differs from its reference.
 
-    A write outside a buffer is wrong whatever the reference is.
+    A write outside of a buffer is wrong whatever the reference is.
     """
     return not check.ok and not check.strayed
 

@@ -24,7 +24,7 @@ Task = Literal["verify", "time", "race", "profile", "describe", "prepare"]
 #: Kinds of the worker's failures. `workbench.engines.host.client` turns each into an error.
 FailureKind = Literal[
     "wrong-result",  # the outputs differ from the reference (`code`: only with another seed)
-    "crash",  # the kernel accessed memory that it must not, or hit an illegal instruction
+    "crash",  # the kernel accessed forbidden memory, or hit an illegal instruction
     "launch-failed",  # the driver refused the launch: too many resources, bad grid
     "out-of-memory",  # the device has too little memory for this problem
     "no-device",  # no GPU, or no driver
@@ -63,7 +63,7 @@ class Executable(Record, frozen=True):
 def nvtx_range(version: str) -> str:
     """Name the range of a version's launches, without the characters of ncu's filters (``@,[``…).
 
-    A choice of a tuning is ``v0@64-8``.
+    A tuning's choice is named like ``v0@64-8``.
     """
     return re.sub(r"[^\w.-]", "_", version)
 
@@ -109,7 +109,7 @@ class Job(Record, frozen=True):
 
 
 class Orders(Record, frozen=True):
-    """The jobs of a worker, in their order. `more`: others may follow in the same file."""
+    """A worker's jobs, in order. `more`: others may follow in the same file."""
 
     jobs: tuple[Job, ...]
     more: bool = False
@@ -191,7 +191,7 @@ class Times(Record, frozen=True):
 
 
 class Raced(Record, frozen=True):
-    """One contestant's times in seconds, in their order; `dropped`: it was certainly slower."""
+    """One contestant's times in seconds, in order; `dropped`: it was certainly slower."""
 
     version: str
     samples: tuple[float, ...]
@@ -236,7 +236,7 @@ _RESULTS = msgspec.json.Decoder(list[Result])
 
 
 def read_results(path: Path) -> list[Result]:
-    """The worker's results so far; none if it ended before the first."""
+    """The worker's results so far; none if it ended before the first one."""
     try:
         return _RESULTS.decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):

@@ -80,7 +80,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
 
 
 def need_gpu() -> Gpu:
-    """Return the GPU that a worker would take; MissingError without one, or without a driver."""
+    """Return the GPU that a worker would take; MissingError: no GPU, or no driver."""
     found, why = find_gpus()
     if not found:
         raise MissingError(
@@ -165,7 +165,7 @@ def choose_gpus(text: str) -> list[Gpu]:
 
     Raises:
         MissingError: there are no GPUs.
-        UsageError: one of them is not here.
+        UsageError: one of them does not exist here.
     """
     need_gpu()
     found, _ = find_gpus()

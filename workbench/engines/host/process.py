@@ -63,7 +63,7 @@ class Halt:
         return self._reading
 
     def say(self) -> None:
-        """End them: every `run_group` with this stop raises `HaltedError`."""
+        """End the programs: every `run_group` with this stop raises `HaltedError`."""
         if not self.said:
             self.said = True
             os.close(self._writing)
@@ -125,7 +125,7 @@ class Interrupts:
 def _wait(
     process: subprocess.Popen[bytes], timeout_s: float | None, stop: Halt | None = None
 ) -> None:
-    """Wait for the end of a process or a request to stop (raises TimeoutExpired, HaltedError).
+    """Wait for a process to end or a request to stop (raises TimeoutExpired, HaltedError).
 
     `Popen.wait` with a limit polls every 50 ms; the kernel can wake us (pidfd, Linux 5.3 and
     later).
@@ -184,8 +184,8 @@ def run_group(
     """Run a program in its own session and wait for it.
 
     `limit`: when to end the whole group. `moved`: when it last made progress, by `time.monotonic`:
-    the next piece of work began then. `env` None: ours. `on_line` is called with every line that it
-    prints. `stop` ends it from another thread.
+    the next piece of work began then. `env` None: our own. `on_line` is called with every line that
+    it prints. `stop` ends it from another thread.
 
     Raises:
         MissingError: the program cannot be started.
@@ -202,7 +202,7 @@ def run_group(
                 on_line(line)
 
     timed_out = False
-    # Before the program starts: a signal right after must already end it.
+    # This precedes the start of the program: a signal right after must already end it.
     with guarded() as guard, Interrupts() as interrupts:
         process = _start(argv, cwd, {**(os.environ if env is None else env), **guard.mark})
         guard.tell(process.pid)
@@ -332,7 +332,7 @@ class _Foreground:
             self.lent = os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
 
     def lend(self, group: int) -> None:
-        """Let `group` read from the terminal, and get its signals."""
+        """Let `group` read from the terminal and get its signals."""
         if not self.lent:
             return
         if self._before is None:
@@ -397,7 +397,7 @@ def run_foreground(
             timed_out = not _waited(process, terminal, timeout_s)
         except KeyboardInterrupt:
             interrupts.hold()
-            # As from the terminal: it may want to end in an orderly way.
+            # As from the terminal: the program may want to end in an orderly way.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -415,7 +415,7 @@ def run_foreground(
 def _waited(
     process: subprocess.Popen[bytes], terminal: _Foreground, timeout_s: float | None
 ) -> bool:
-    """Wait for the end; return whether it was in time. If it is stopped (Ctrl-Z), so are we."""
+    """Wait for the end; return if it was in time. If the program is stopped (Ctrl-Z), so are we."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         try:

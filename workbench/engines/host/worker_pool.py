@@ -30,8 +30,8 @@ from workbench.project import Project, require_project, studies_in
 from workbench.store import Store
 from workbench.study.folder import parse_target
 
-#: The number of workers in a row that may end without a result, before the first of all results;
-#: after that, no worker can run here.
+#: The number of workers in a row that may end without a result before there is any result; after
+#: that, no worker can run here.
 _STARTS = 2
 
 
@@ -97,8 +97,8 @@ def run_batch(
 class _Remaining:
     """The jobs of a feed that are still to be done, and the worker's progress.
 
-    `places`: of the worker's jobs in the feed, in its order; `part`: the same jobs. `hung`: version
-    -> the job on which it hung.
+    `places`: places in the feed of the worker's jobs, in its order; `part`: these jobs. `hung`:
+    version -> the job on which it hung.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class _Remaining:
 
 
 def _nowhere(result: Result) -> bool:
-    """Test whether a result says that no GPU is here, which applies to all jobs."""
+    """Test whether a result says that there is no GPU here, which applies to all jobs."""
     return result.failure is not None and result.failure.kind in ("no-device", "no-pycuda")
 
 
@@ -257,7 +257,7 @@ class Crew:
         for error in self._errors:
             if left or not isinstance(error, WorkbenchError):
                 raise error
-        if left:  # claimed by a worker that died before it could say so
+        if left:  # claimed by a worker that died before it could report it
             run_batch(
                 self._project,
                 Feed([msgspec.structs.replace(self._jobs[place], claim="") for place in left]),
@@ -276,8 +276,8 @@ class Crew:
         self._halt.close()
 
     def _wait(self) -> None:
-        # Not by `Thread.join`: if Ctrl-C interrupts it, Python 3.11 takes the thread for ended, and
-        # waiting for it fails.
+        # Not with `Thread.join`: if Ctrl-C interrupts it, Python 3.11 believes that the thread has
+        # ended, and waiting for it fails.
         for over in self._over:
             over.wait()
 
@@ -350,7 +350,7 @@ def early_workers(
 
     It is certain with `again` (measure stored times too), or if no time of the study is stored.
     Yields None if it is not certain, or if it fails: later callers then report why. `target` is a
-    version that was named, perhaps with its study.
+    named version, perhaps with its study.
     """
     with contextlib.ExitStack() as open_:
         workers = None

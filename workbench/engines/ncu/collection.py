@@ -44,7 +44,7 @@ def default_metrics() -> tuple[str, ...]:
 class Collection(Record, frozen=True):
     """A user's choices about the collection.
 
-    With neither `sets` nor `sections` the default collection is taken, and `metrics` are added to
+    With neither `sets` nor `sections`, the default collection is taken, and `metrics` are added to
     it. Clocks are not changed by default ("none"): ncu's own default locks them to the chip's base
     clock, which is never used for timing here, and which shifts the balance of memory and
     arithmetic; counts do not depend on it.
@@ -76,7 +76,7 @@ class Collection(Record, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options of ncu for what it collects, and how."""
+        """Options of ncu for what it collects, and how."""
         words = ["--clock-control", self.clock_control, "--cache-control", self.cache_control]
         words += ["--replay-mode", self.replay_mode, "--import-source", "yes"]
         for name in self.sets:

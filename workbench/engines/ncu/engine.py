@@ -118,7 +118,7 @@ class Command(Record, frozen=True):
 
 
 class NcuRun(Record, frozen=True):
-    """A capture to make: a job, where it runs, and what ncu collects of it."""
+    """A capture to make: a job, where it runs, and what ncu collects from it."""
 
     project: Project
     job: Job
@@ -140,7 +140,7 @@ class NcuRun(Record, frozen=True):
     def prepare(self) -> Command:
         """Write the job to the file that the command reads, and return the command, for --dry-run.
 
-        Raises MissingError: no room for the job.
+        Raises MissingError: no space for the job.
         """
         folder = folder_for(self.project.root, run_name(self.job))
         stage(self.project.root, folder, [self.job])
@@ -284,7 +284,7 @@ class GpuEngine(Engine):
     def staying(self, study: str) -> Iterator[None]:
         """Keep the worker between the `race`s in the block, with its inputs and its reference.
 
-        Several GPUs get new workers for each: one that has claimed a job and is gone must end.
+        Several GPUs get new workers for each: a worker that has claimed a job and is gone must end.
         Raises MissingError: the project is not writable.
         """
         with self.ready(study):
@@ -301,7 +301,7 @@ class GpuEngine(Engine):
         begin: Callable[[int], None],
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run jobs; on several GPUs those with the most work first, so that all end together."""
+        """Run jobs; on several GPUs, those with the most work first, so that all end together."""
         if not jobs:
             return
         places = list(range(len(jobs)))
@@ -380,7 +380,7 @@ class GpuEngine(Engine):
         begin: Callable[[int], None] = lambda _place: None,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """As `time`, with the worker's own results."""
+        """Like `time`, but with the worker's own results."""
         jobs = [
             (subject, self.job("time", subject, baseline=beside, time=options))
             for subject, beside in pairs

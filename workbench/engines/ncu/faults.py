@@ -1,4 +1,4 @@
-"""Explain why a run of ncu gave no profile. Its exit code alone does not say.
+"""Explain why a run of ncu gave no profile, which its exit code alone does not tell.
 
 ncu ends with 0 if nothing was profiled, writes a report after a crash, and prints its reasons as
 ``==ERROR==`` lines. ``data/ncu_faults.toml`` explains these for `profile`, `capture` and `doctor
@@ -50,7 +50,7 @@ def permission(without: str = "Without it verify and time work.") -> CountersDen
 
 
 def error_lines(output: str) -> list[str]:
-    """Return the lines that ncu printed as errors, without its marks."""
+    """Return the lines that ncu printed as errors, without their marks."""
     marked = [line for line in output.splitlines() if line.startswith("==ERROR==")]
     return [line.removeprefix("==ERROR==").strip() for line in marked]
 
@@ -110,7 +110,7 @@ def explain(output: str) -> list[Explained]:
     return sorted(found.values(), key=lambda x: order[x.fault] if x.fault else -1)
 
 
-#: Python's text for an error, whose last line names it; but not for the process that started ncu.
+#: Python's text for an error, whose last line names it; but not if it is from ncu's parent process.
 _TRACEBACK = re.compile(
     r"^Traceback \(.*\):\n(?:[ \t].*\n)*+(?!\S*CalledProcessError)", re.MULTILINE
 )

@@ -49,7 +49,7 @@ _FOR_COMPILERS = ("no-line-info", "no-source")
 
 
 class RawReport(Record, frozen=True):
-    """A raw report's compressed bytes, or None and the reason not to keep it."""
+    """A raw report's compressed bytes, or None and the reason not to keep them."""
 
     packed: bytes | None = None
     notice: Notice | None = None
@@ -65,7 +65,7 @@ def machine_words(root: Path) -> tuple[str, ...]:
 
 
 def private_words(raw: bytes, words: Sequence[str]) -> tuple[str, ...]:
-    """Those of `words` that a report holds."""
+    """The `words` that a report contains."""
     return tuple(word for word in words if len(word) > 3 and word.encode() in raw)
 
 
@@ -206,7 +206,7 @@ def own_sources(
             renamed.append(msgspec.structs.replace(recorded, path=posixpath.basename(path)))
         else:
             renamed.append(recorded)
-    # Two recorded paths may be the same file of ours: tables then point to the first one.
+    # Two recorded paths may be the same file of ours: tables then point to the first path.
     index: dict[str, int] = {}
     kept: list[SourceFile] = []
     moves: list[int] = []

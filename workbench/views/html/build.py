@@ -1,7 +1,7 @@
 """Build the site: its ladders', reports' and programs' pages, the index, the glossary.
 
 Pages are planned only from paths and contents: for a page that is up to date, no profile is decoded
-and no template loaded. A new kind of page needs a generator of `Page`s, a view model and a
+and no template is loaded. A new kind of page needs a generator of `Page`s, a view model and a
 template.
 """
 
@@ -130,7 +130,7 @@ class ProgramPages(Protocol):
 
 
 def program_pages() -> ProgramPages:
-    """The module for captures' pages; captures are only requested if its feature is installed."""
+    """The module for captures' pages; captures are requested only if its feature is installed."""
     feature = next(each for each in FEATURES if each.programs)
     return cast(ProgramPages, feature.load(feature.programs))
 
@@ -178,7 +178,7 @@ def build_report(
         studies: Only these studies' pages (others stay as they are); without any, all pages, or
             only those of `reports` and `programs` if these are given. ``sgemm/v1..v4`` (or
             ``v1..v4``, of the default study) requests a page that compares any two versions,
-            ``v4@h100..v4@h200`` one of two devices; the site keeps such a page.
+            ``v4@h100..v4@h200`` one that compares two devices; the site keeps such pages.
         reports: Report files; one that is unchanged is not read again. Two of them get a
             page that compares the second with the first.
         programs: Captured programs; two of them are compared, kernel by kernel.
@@ -187,7 +187,7 @@ def build_report(
 
     Raises:
         UsageError: `out` is not empty and not a report, or a study has no profile.
-        DataError: a report file or a capture is damaged, or everything requested is.
+        DataError: a report file or a capture is damaged, or everything requested is damaged.
         MissingError: `out` cannot be written.
     """
     stamp = f"{code_stamp()} {current()}"
@@ -203,7 +203,7 @@ def build_report(
             try:
                 ladders = write()
             except DataError:
-                # Only now, so that undamaged files are not read twice.
+                # This comes only now, so that undamaged files are not read twice.
                 there = find_ladders(store, project, _named(project, studies))
                 found = damaged_files(path for each in there for path in each.files.values())
                 if found.keys() <= damaged.keys():
@@ -379,7 +379,7 @@ class _StudyPages:
         return study.remarks if isinstance(study, SeenStudy) else ()
 
     def keep(self) -> None:
-        """Note that its pages are written; every run repeats the remarks on a study."""
+        """Record that its pages are written; every run repeats the remarks on a study."""
         if self.info.error is None and not self.notes:
             folder = f"{os.path.relpath(self._folder, self._project.root)}/"
             places = tuple(
@@ -387,7 +387,7 @@ class _StudyPages:
                 for place in self.info.places
                 if not (place.startswith(folder) and Path(place).suffix in _CODE_SUFFIXES)
             )
-            # It is opened again later: this is not where it was checked.
+            # The key did not cover new places: without a key, the next run reads the study again.
             key = self._key if places == self._places else ""
             self._site.keep_study(self.owner, KeptStudy(key, places))
 
@@ -492,7 +492,7 @@ def _pages(
         devices.append(each.page(site, stamp, again))
         links.setdefault(each.folder, []).append(each.link)
     while ladders:
-        # Popped: only its pages may refer to a ladder, so that its profiles are released.
+        # Popped: only its own pages may refer to a ladder, so that its profiles are released.
         ladder = ladders.pop(0)
         yield from ladder_pages(
             site,
@@ -543,7 +543,7 @@ class _Across(NamedTuple):
 
     @property
     def link(self) -> Link:
-        """The link to it from those pages."""
+        """The link to it from the pages of the second device."""
         return Link(" → ".join(self.labels), step_page(*self.labels, "ncu"))
 
     def page(self, site: Site, stamp: str, again: Callable[[str], list[Ladder]]) -> Page:
@@ -642,7 +642,7 @@ def _asked_pages(site: Site, pairs: list[Pair]) -> Iterator[str]:
 
 
 def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
-    """Both versions must be recorded on one ladder, by one engine."""
+    """Check that both versions are recorded on one ladder, by one engine."""
     name, *versions = pair
     if any(ladder.engines(*versions) for ladder in ladders) or any(_on_devices(pair, ladders)):
         return

@@ -73,7 +73,7 @@ def step_head(ladder: Ladder, step: StepName) -> Head:
 
 
 def devices_head(rungs: tuple[Rung, Rung], labels: tuple[str, str], engine: str) -> Head:
-    """The head of a page that compares two devices; it is beside the pages of the second.
+    """The head of a page that compares two devices; it is beside the pages of the second one.
 
     The rungs have one study and problem; the labels are like ``v5@h100`` and ``v5@h200``.
     """
@@ -242,7 +242,7 @@ class _PageKeys:
         """The key over it and its neighbours, its records on other devices, and the page's head.
 
         Its share of the baseline's speed needs the baseline's time. If there are several baselines,
-        all times decide which one it is.
+        all times decide which one is used.
         """
         ladder = self._ladder
         libraries = [each.id for each in ladder.order if each.is_baseline]
@@ -276,7 +276,7 @@ def ladder_pages(
 
     `code` is the key of the rendering code; `times` are digests of all times of the study on the
     device, which the ladder's page shows. `pairs` are comparisons in addition to the steps,
-    `devices` pages that compare two devices. With `only`, that page alone gets a key.
+    `devices` pages that compare two devices. With `only`, only that page gets a key.
     """
     folder, key = ladder_folder(ladder), _PageKeys(site, ladder, code)
 

@@ -23,15 +23,15 @@ from workbench.model import Record
 #: Kinds of owners; an owner's pages are added and removed together.
 LADDERS, REPORTS, PROGRAMS, SHARED = "ladder", "report", "program", "site"
 #: The file beside a page is a script that assigns one value: a page opened from a disk may load a
-#: script, while fetched JSON would need a server.
+#: script, while fetching JSON would need a server.
 _CODE = b"window.workbenchCode="
 
 
 class View(SimpleNamespace):
-    """The values that a template shows, for a page or for a row on one, by name."""
+    """The values that a template shows, by name, for a page or for one of its rows."""
 
     def but(self, **changes: object) -> View:
-        """The same with changes."""
+        """The same with the given changes."""
         return View(**{**vars(self), **changes})
 
 
@@ -111,7 +111,7 @@ def neighbours(pages: Sequence[tuple[str, str]], place: int, noun: str) -> tuple
 
 
 class ReportFile(Record, frozen=True):
-    """A report captured elsewhere, and the kernels that are meant (None: all).
+    """A report captured elsewhere, and the requested kernels (None: all).
 
     `label` is its name if its file's name is not meaningful: ``@before`` for the detailed profile
     of a capture.
@@ -181,7 +181,7 @@ def code_script(launches: Mapping[str, Mapping[str, object]]) -> bytes:
 
 
 def digest(*parts: str | bytes) -> str:
-    """A content key; the parts are separated, so ("ab", "c") and ("a", "bc") differ."""
+    """A content key; the parts are separated, so that ("ab", "c") and ("a", "bc") differ."""
     state = blake2b(digest_size=16)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -248,7 +248,7 @@ def tuned_page(version: str, engine: str) -> str:
 
 
 def rung_page(rung: Rung) -> str:
-    """The link to a version's main page, from a page of the same ladder; "" without one."""
+    """The link to a version's main page, from a page of the same ladder; "" if it has none."""
     engine = next((engine for engine in ENGINES if engine in rung.entries), "")
     return version_page(rung.id, engine) if engine else ""
 
@@ -260,7 +260,7 @@ def step_page(old: str, new: str, engine: str) -> str:
 
 
 def short_device(device: str, others: Iterable[str]) -> str:
-    """A device's slug as it is typed: its first word, if no other device begins with it."""
+    """A device's slug as users type it: its first word, if no other device begins with it."""
     word = device.partition("-")[0]
     alike = [other for other in others if other != device and other.partition("-")[0] == word]
     return device if alike else word

@@ -61,7 +61,7 @@ def sentence(text: str) -> tuple[Phrase, ...]:
 
 
 def tied(text: str) -> str:
-    """The same, where no line ends between a number and its unit."""
+    """The same, without line breaks between a number and its unit."""
     return _TIED.sub("\N{NO-BREAK SPACE}", text)
 
 
@@ -129,7 +129,7 @@ def text(launch: Launch, counter: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 0-1 in percent."""
+    """A share (0-1) in percent."""
     return units.quantity(100.0 * share, "%")
 
 
@@ -160,7 +160,7 @@ _COLOURED = 7
 def stacked(
     labels: Sequence[str], rows: Sequence[tuple[str, tuple[float, ...]]], unit: str = ""
 ) -> list[View]:
-    """One bar per side, of kernels' amounts; small ones share a part. `unit`: that of the sum."""
+    """One bar of kernels' amounts per side; small ones share a part. `unit`: that of the sum."""
     order = sorted(rows, key=lambda row: -max(row[1]))
     parts = order[:_COLOURED]
     if left := [own for _name, own in order[_COLOURED:]]:
@@ -244,7 +244,7 @@ def clocks_of(profile: Profile) -> str:
 
 
 def verified(check: Verification | None) -> Badge | None:
-    """The check that preceded a profile or time; None without one."""
+    """The check that preceded a profile or time; None if there was none."""
     if check is None:
         return None
     good = check.error <= check.tolerance

@@ -29,7 +29,7 @@ from workbench.views.html.page import KeptPage, Page
 _MANY_PAGES = 60
 #: Each holds a ladder's profiles; more processes would be faster, but need more memory.
 _MOST_PROCESSES = 6
-#: Shares per process if there are many groups: with fewer, one would work alone at the end.
+#: Shares per process if there are many groups: with fewer, one process would work alone at the end.
 _SHARES = 8
 #: Thresholds of Python's garbage collector while pages are rendered.
 _COLLECTED = (100_000, 50, 100)
@@ -38,12 +38,12 @@ _COLLECTED = (100_000, 50, 100)
 _REST = 20
 
 _Done = list[tuple[str, KeptPage]]
-#: Pages that children inherit: set before they are forked.
+#: Pages that children inherit: set before the fork.
 _plan: list[list[Page]] = []
 
 
 def rendered(out: Path, groups: list[list[Page]]) -> Iterator[_Done]:
-    """Render and write groups of pages; returns one list of (path, manifest's entry) per group.
+    """Render and write groups of pages; return a list of (path, manifest's entry) per group.
 
     `groups` is emptied meanwhile, so that a group's inputs can be released. Raises the errors of
     rendering; finished groups stay written and reported.
@@ -128,7 +128,7 @@ def _processors() -> int:
 
 
 def _shares(groups: int, processes: int) -> list[range]:
-    """Neighbours go to one process: problems of one study share their code."""
+    """Groups by process: neighbours go together, as problems of one study share their code."""
     step = max(1, groups // (processes * _SHARES))
     return [range(first, min(first + step, groups)) for first in range(0, groups, step)]
 

@@ -39,7 +39,7 @@ _BODY_END = re.compile(r"</t(?:body|head)>\s*(?=</?(?:tbody|table)\b)")
 
 @lru_cache(maxsize=1 << 12, typed=True)
 def term(counter: str, title: str, meaning: str, root: str) -> Markup:
-    """A link to a counter's meaning; cached, as pages name the same ones repeatedly."""
+    """A link to a counter's meaning; cached, as pages name the same counters repeatedly."""
     said = Markup(' title="{}"').format(meaning) if meaning else ""
     return Markup('<a href="{}glossary.html#{}"{}>{}</a>').format(root, counter, said, title)
 
@@ -65,7 +65,7 @@ _END = re.compile(r"[.;:](?:\s|$)")
 
 
 def clause(text: str) -> str:
-    """The first clause of an author's text; the version's page has all of it."""
+    """The first clause of an author's text; the version's page has the whole text."""
     return _END.split(text, maxsplit=1)[0].rstrip(".")
 
 
@@ -257,8 +257,8 @@ def without_ends(html: str) -> str:
 def said_once(html: str) -> str:
     """A page with each counter's meaning only at its first mention.
 
-    The page's script shows it at the others too. A page with four launches names every counter four
-    times, and would be a third longer.
+    The page's script shows it at the other mentions too. A page with four launches names every
+    counter four times, and would be a third longer.
     """
     said: set[tuple[str, str]] = set()
 

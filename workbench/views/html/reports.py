@@ -37,7 +37,7 @@ from workbench.views.html.page import (
 from workbench.views.html.parts import once, profiled
 from workbench.views.html.site import Site
 
-#: Kernels that a heading names; the page's table has all of them.
+#: The number of kernels that a heading names; the page's table has all of them.
 _NAMED = 3
 
 
@@ -162,7 +162,7 @@ def _launch(one: PagedLaunches, place: int, path: str) -> Rendered:
 
 
 def kernels_of(old: Profile, new: Profile) -> str:
-    """The kernels of two reports, those with most of the time of both first."""
+    """The kernels of two reports, those with the most time on both sides first."""
     taken: dict[str, float] = {}
     for launch in (*old.launches, *new.launches):
         taken.setdefault(launch.kernel, 0.0)

@@ -2,8 +2,8 @@
 
 The page's own stylesheet and scripts are put into it, with the charts' script if it has charts.
 Links to other pages of the site lose their target, because those pages are missing; links within
-the page and to documentation stay. A policy in the page's head forbids it to load anything, so that
-opening it sends no requests.
+the page and to documentation stay. A policy in the page's head forbids it from loading anything, so
+that opening it sends no requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTE = N_(
 #: Links without a target look like text; the note that says so is unobtrusive.
 _STYLE = "a:not([href]) { color: inherit; text-decoration: none; cursor: default; }"
 
-#: The number of first bytes that identify a page of a report.
+#: The number of leading bytes that identify a page of a report.
 _HEAD = 2048
 
 #: Matches the end of a script element, or the start of a state in which its end is ignored (HTML,
@@ -71,7 +71,7 @@ def is_page_of_ours(path: Path) -> bool:
 
 
 class _Packer(HTMLParser):
-    """Copies a page token by token; changes references to other files."""
+    """Copies a page token by token, and changes references to other files."""
 
     def __init__(self, page: Path, root: Path) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,4 +1,4 @@
-"""A folder of generated pages: its contents, outdated pages, and files of others.
+"""A folder of generated pages: its contents, outdated pages, and other people's files.
 
 Every page has a content key over all of its inputs. The keys of the pages on disk are kept in a
 manifest, so an unchanged page is not rendered again, and a page whose input is gone is removed. A
@@ -255,7 +255,7 @@ class Site:
         return PageCount(written=written, unchanged=unchanged, removed=len(gone))
 
     def _intend(self, pages: Iterable[Page]) -> None:
-        """Note the pages that will be written, with a key that no page has."""
+        """Record the pages that will be written, with a key that no page has."""
         before = dict(self._pages)
         for page in pages:
             kept = before.get(page.path) or KeptPage(key="", owner=page.owner)
@@ -265,7 +265,7 @@ class Site:
             self._save(ended=False)
 
     def current(self, page: Page) -> KeptPage | None:
-        """The record of a page that need not be written again; None: it must be.
+        """The record of a page that need not be written again; None: it must be written.
 
         A page without a key was being written when a run was killed.
         """
@@ -414,7 +414,7 @@ def copy_assets(site: Site, code: Path | None = None) -> None:
     twin, web = _twin.get(), web_pages(code) if code else ""
     for name in _ASSETS:
         status = (_OWN / name).stat()
-        # Compared by size and time, so that a run that changes nothing does not read them.
+        # Compare sizes and times, so that a run that changes nothing does not read the files.
         key, read = f"{status.st_size} {status.st_mtime_ns}", (_OWN / name).read_bytes
         if name == _ASSETS[1] and (twin or current() != "en"):
             key, read = f"{key} {code_stamp()} {current()} {twin}", partial(_speaking, twin)
@@ -443,6 +443,6 @@ def _speaking(twin: str) -> bytes:
 
 
 def _linking(web: str, code: Path) -> bytes:
-    """The second script, and before it the commits of the project's code."""
+    """The second script, preceded by the commits of the project's code."""
     data = msgspec.json.encode({"web": web, "commits": published(code)})
     return b"window.workbenchCommits=" + data + b";\n" + (_OWN / _ASSETS[2]).read_bytes()

@@ -35,7 +35,7 @@ def shaped(record: object, shape: type[_Shape], **other: object) -> _Shape:
     """A `shape` filled from the attributes of `record`, including those of its parts.
 
     `other` are fields that differ from the record; UNSET ones are left out. Raises
-    msgspec.ValidationError: the record lacks one, or has one of another type.
+    msgspec.ValidationError: the record lacks a field, or has one of another type.
     """
     if not other:
         return msgspec.convert(record, shape, from_attributes=True)

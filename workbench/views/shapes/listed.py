@@ -22,7 +22,7 @@ class ListedProfile(Document, frozen=True):
 
 
 class ListedTime(Document, frozen=True):
-    """A recorded time, in seconds, with its 95% interval, and why it is impossible, if so."""
+    """A recorded time in seconds with its 95% interval, and the reason if it is impossible."""
 
     problem: str
     device: str

@@ -36,7 +36,7 @@ class LineCounters(SourcePlace, frozen=True):
 
 
 class FocusMetric(Document, RuleFocus, frozen=True):
-    """A metric that a rule asks to look at."""
+    """A metric to look at according to a rule."""
 
     value: Number | None  # type: ignore[assignment]  # JSON: null if it is not a number
 
@@ -69,7 +69,7 @@ class ShownLaunch(Document, frozen=True):
 
 
 class BuiltKernel(Document, KernelResources, frozen=True):
-    """Resources that the compiler gave one kernel; sizes in bytes."""
+    """Resources that the compiler gave one kernel; sizes are in bytes."""
 
 
 class BuildFacts(Document, frozen=True):
@@ -82,7 +82,7 @@ class BuildFacts(Document, frozen=True):
 
 
 class TimeFacts(Document, frozen=True):
-    """The recorded time, in seconds; an empty object without one."""
+    """The recorded time, in seconds; an empty object if there is none."""
 
     seconds: float | UnsetType = UNSET
     low: float | UnsetType = UNSET
@@ -106,7 +106,7 @@ class LoadShare(Document, frozen=True):
 
 
 class LimitFacts(Document, frozen=True):
-    """The limit of a kernel: the resource nearest its peak, in % of that."""
+    """The limit of a kernel: the resource nearest its peak, in % of that peak."""
 
     id: str
     words: str
@@ -115,7 +115,7 @@ class LimitFacts(Document, frozen=True):
 
 
 class HottestLine(SourcePlace, frozen=True):
-    """The line with most of the time (`share`, in %), and the reason why its warps wait."""
+    """The line with the most time (`share`, in %), and the reason why its warps wait."""
 
     share: float
     stall: str | None
@@ -135,7 +135,7 @@ class WayToTry(Document, frozen=True):
 
 
 class Headroom(Document, frozen=True):
-    """The limit of the launch that takes most of the time, and ways to try."""
+    """The limit of the launch that takes the most time, and ways to try."""
 
     limit: LimitFacts | None
     hottest: HottestLine | None
@@ -160,7 +160,7 @@ class HotSource(SourcePlace, frozen=True):
 
 
 class HotLines(Document, frozen=True):
-    """The lines with most of the longest launch, in order of their share."""
+    """The lines with the most time in the longest launch, in order of their share."""
 
     by: Literal["samples", "instructions"]
     lines: list[HotSource]

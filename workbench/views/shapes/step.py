@@ -143,7 +143,7 @@ class WorkDoubt(Document, frozen=True):
 
 
 class CauseFacts(Document, frozen=True):
-    """The cause of the step's change of time; the best proof first."""
+    """The cause of the step's change in time; the best proof first."""
 
     proofs: list[CauseProof]
     stalls: list[StallChange]
@@ -173,7 +173,7 @@ class BlamePath(Document, WaitPath, frozen=True):
 
 
 class TimeShare(Document, frozen=True):
-    """The part of the change of time that one link explains, in seconds."""
+    """The part of the change in time that one link explains, in seconds."""
 
     link: LinkName
     hunk: int | None
@@ -220,7 +220,7 @@ class MatchedLaunch(Document, frozen=True):
 
 
 class RuleScore(Document, Score, frozen=True):
-    """The promise of a rule of ncu, and the step's gain; parts of the old duration."""
+    """The promise of an ncu rule and the step's gain, as parts of the old duration."""
 
 
 class TriedWay(Document, frozen=True):

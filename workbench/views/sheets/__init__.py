@@ -18,8 +18,8 @@ class Sheet(Record, frozen=True):
 
     Each row of `raw` has a value for each of `columns` (without names: all its values). `extra`
     names the columns of `header` that a narrow terminal leaves out, the least needed first; names
-    are translated where they are printed. `title` has lines. `notes` are printed under the table;
-    JSON has them in `document` already.
+    are translated where they are printed. `title` is a list of lines. `notes` are printed under the
+    table; JSON has them in `document` already.
     """
 
     header: tuple[str, ...]

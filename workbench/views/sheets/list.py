@@ -24,7 +24,7 @@ from workbench.views.shapes.listed import (
     ListedVersion,
 )
 
-#: Follows a time that is impossible.
+#: The mark after a time that is impossible.
 MARK_TIME = " (!)"
 #: The most versions on a page of a table.
 PAGE = 500

@@ -39,7 +39,7 @@ class FlowRow(Record, frozen=True):
 
 
 class LevelRow(Record, frozen=True):
-    """A place in words: hit rates and shares of peak, one text per side; "" without one."""
+    """A place in words: hit rates and shares of peak, one text per side; "" if it has none."""
 
     place: str
     title: str
@@ -93,7 +93,7 @@ def amount(flow: Transfer) -> str:
 
 
 def share(of_peak: float | None) -> str:
-    """A share of 0-1 in percent, or an em dash."""
+    """A share (0-1) in percent, or an em dash."""
     return units.quantity(None if of_peak is None else 100.0 * of_peak, "%")
 
 

@@ -94,7 +94,7 @@ def flat(timing: Timing) -> dict[str, Any]:
 
 
 def _fastest(timings: Sequence[Timing]) -> list[str]:
-    """The fastest version for each problem, if there are several of both."""
+    """The fastest version for each problem, if there are several versions and problems."""
     best: dict[str, Timing] = {}
     for each in timings:
         held = best.setdefault(each.problem, each)

@@ -93,7 +93,7 @@ def _once(rows: Sequence[VerifiedProblem]) -> list[str]:
 
 
 def _unproved(rows: Sequence[VerifiedProblem]) -> list[str]:
-    """Notes if a version's results are the study's reference, and on elements it left unwritten."""
+    """Notes if a version's results are the study's reference, and about unwritten elements."""
     first = next((row for row in rows if row.against), None)
     if first is None:
         return []
@@ -133,7 +133,7 @@ def _result(row: VerifiedProblem) -> str:
 
 
 def _differs(row: VerifiedProblem) -> bool:
-    """Whether its result differs from that of the reference version."""
+    """True if its result differs from that of the reference version."""
     other = row.against not in ("", row.version)
     return other and row.judged and not row.ok and row.compared > 0
 

@@ -2,7 +2,7 @@
 
 Views are built from `rich` renderables and do not depend on a terminal; `print_view` prints them on
 one (colours, width, NO_COLOR), `render` makes plain text for tests and pipes. Text from outside
-(kernel names, source, rules) is never rich's markup, and every `Text` is one visible row
+(kernel names, source, rules) is never treated as rich's markup, and every `Text` is one visible row
 (`workbench.views.text.safe_output`): a report must not be able to colour, link, move the cursor or
 begin a row. Everything else passes `safe_output` when it is laid out.
 """
@@ -165,7 +165,7 @@ def _paper(width: int) -> Console:
 
 
 class Drawn:
-    """A view whose rows are counted before printing; at this width it is rendered only once."""
+    """A view whose rows are counted before printing; at this width, it is rendered only once."""
 
     def __init__(self, view: RenderableType, width: int) -> None:
         self._view, self._width = view, width
@@ -198,7 +198,7 @@ class Drawn:
 
 
 def needed(view: object) -> int:
-    """The columns that a view takes without a limit: a text, table, group or inset."""
+    """The columns that a view (a text, table, group or inset) takes without a limit."""
     match view:
         case Group():
             return max(map(needed, view.renderables))
@@ -213,7 +213,7 @@ def needed(view: object) -> int:
 
 
 def least(view: object, width: int) -> int:
-    """Rows that a view takes at least in so many columns: it is not drawn for that."""
+    """The fewest rows that a view takes in this many columns; it is not drawn to find out."""
     match view:
         case Group():
             return sum(least(each, width) for each in view.renderables)
@@ -235,7 +235,7 @@ def tied(text: _Texts) -> _Texts:
 
 
 def bar(share: float, width: int) -> str:
-    """A horizontal bar of `width` cells for a share of 0-1, in eighths of a cell."""
+    """A horizontal bar of `width` cells for a share (0-1), in eighths of a cell."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     full, rest = divmod(eighths, 8)
     return "█" * full + (_EIGHTHS[rest] if rest else "")
@@ -299,9 +299,9 @@ def provenance(profile: Profile) -> str:
 
 #: Labels are not cut shorter than this; words beside numbers are left out first.
 _LEAST_LABEL = 8
-#: Heads of columns are cut before labels are shorter than this.
+#: Heads of columns are cut before labels become shorter than this.
 _ROOMY_LABEL = 16
-#: A name may be broken after these.
+#: A name may be broken after these characters.
 _BREAK = r"[^\s\-_./:]*$"
 
 
@@ -309,8 +309,8 @@ class Figures:
     """Rows of cells that are laid out together once all are known.
 
     Rich shrinks the columns of a table that is too wide in proportion, numbers included, and
-    ``15.…`` is not a number. Here the numbers keep their width; words beside them go first, then
-    labels are shortened, then a verdict or a unit is left out.
+    ``15.…`` is not a number. Here the numbers keep their width; words beside them are left out
+    first, then labels are shortened, then a verdict or a unit is left out.
 
     Args:
         kinds: One letter per column: ``n`` a number, never cut; ``t`` a word that is complete or
@@ -414,7 +414,7 @@ def name_rows(cell: rich.text.Text, width: int) -> Sequence[rich.text.Text]:
 
 
 def _hanging(cell: rich.text.Text, width: int) -> rich.text.Text:
-    """A label in as many rows as it needs, the later ones indented further."""
+    """A label in as many rows as it needs; later rows are indented further."""
     indent = len(cell.plain) - len(cell.plain.lstrip())
     rows = name_rows(cell, width - 2) if cell.cell_len > width else [cell]
     out: rich.text.Text = rows[0]

@@ -77,7 +77,7 @@ _ROOMY = 76
 _KERNEL_NOTE = N_("one launch of each, under the profiler")
 
 
-#: The most counters in the table.
+#: The maximum number of counters in the table.
 _COUNTERS = 12
 
 
@@ -109,7 +109,7 @@ def diff_view(
     if title:
         head.append(f"  {title}", style="not dim")
     more = step.story.cause.more if step else None
-    # A forced comparison says so before any number; other warnings may come later.
+    # A forced comparison is marked as such before any number; other warnings may come later.
     refused = notes_block(comparison.refusals)
     parts = [*refused[1:], *refused[:1]]
     parts += [*(words_view(step.story) if step else ()), _time(comparison, more), Text()]
@@ -135,7 +135,7 @@ def diff_view(
     parts, late_notes = Drawn.all(parts, width), Drawn.all(block if late else [], width)
     kernels, extras = Drawn.all(kernels, width), Drawn.all(extras, width)
     below = _uncounted(comparison, len(moved), everything, brief=brief)
-    # Above the rows of the table: a blank, heads, and the rules for several launches.
+    # Above the rows of the table: a blank line, heads, and the rules for several launches.
     top = 2 + any(delta.rule for delta in moved)
     left = SCREEN - Drawn.height([*parts, *late_notes, *kernels, *extras, *below], width) - top
     hunks: list[RenderableType] = []
@@ -274,8 +274,8 @@ def _row(delta: Delta, mark: str, wide: bool) -> list[Text]:
     values = [Text(quantity(value, delta.unit)) for value in (delta.old, delta.new)]
     verdict = Text(_(delta.verdict) if delta.moved else "", style=style)
     if not wide:
-        # No room for both: the relative change is more useful, except from zero, or if it rounds to
-        # zero although an exact counter moved.
+        # There is no space for both: the relative change is more useful, except from zero, or if it
+        # rounds to zero although an exact counter moved.
         small = share.plain in ("", "—") or (share.plain == "±0%" and delta.moved)
         return [name, *values, difference if small else share, verdict]
     return [name, *values, difference, share, Text(beside(delta.unit), style=DIM), verdict]
@@ -328,7 +328,7 @@ _SYMBOLS = 3  # per link
 
 
 class _Room(NamedTuple):
-    """The most links of a hunk to show, counters of a link, and links of no hunk."""
+    """The most links of a hunk to show, counters of a link, and links without a hunk."""
 
     links: int
     counters: int
@@ -342,12 +342,12 @@ def _brief(step: Step, width: int, rows: int) -> list[RenderableType]:
     """The hunks that matter, in at most `rows` rows if possible."""
     old, new, story = step.old, step.new, step.story
     inner = width - 2
-    # First as many hunks as fit, then as many words.
+    # Fit as many hunks as possible first, then as many words.
     for most, detail in itertools.product(range(_BRIEF_HUNKS, 0, -1), _ROOMS):
         chapters = leading(story)[:most]
         words = [_words(chapter, story, detail) for chapter in chapters]
         below = _below(story, len(story.chapters) - len(chapters), detail)
-        # A heading with a blank above it, and every hunk's heading.
+        # A heading with a blank line above it, and every hunk's heading.
         free = rows - 2 - len(chapters) * (1 + _LEAST_ROWS)
         free -= Drawn.height([*words, *below], inner)
         if free >= 0:
@@ -448,7 +448,7 @@ _TALLY = {
 
 
 def words_view(story: Story) -> list[RenderableType]:
-    """The first words on a step: the sentence, with the contents of the pages' strip."""
+    """The first words about a step: the sentence, with the contents of the pages' strip."""
     return [tied(Text(story.sentence))] if story.sentence else []
 
 
@@ -495,7 +495,7 @@ def _verdicts(story: Story) -> list[RenderableType]:
 
 
 def verdicts_view(story: Story) -> list[RenderableType]:
-    """Sections on verdicts: occupancy's causes, predictions, and the lessons from them."""
+    """Sections about verdicts: occupancy's causes, predictions, and the lessons from them."""
     out: list[RenderableType] = []
     lines = [_occupancy(split.kernel, split.causes) for split in story.occupancy if split.delta]
     if lines:

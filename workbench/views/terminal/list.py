@@ -12,7 +12,7 @@ from workbench.units import count, factor, listed, quantity
 from workbench.views.sheets.list import ListPage, doubted, marked
 from workbench.views.terminal.console import BAD, DIM, GOOD, HEAD, WARN, Text, bar, grid
 
-#: The largest number of further problems to name.
+#: The maximum number of further problems to name.
 _PROBLEMS = 6
 #: The shortest bar.
 _SLOWEST = "▏"
@@ -81,7 +81,7 @@ def _study(found: StudyList, default_study: str, width: int, *, brief: bool) -> 
     fastest = min((rung.time.time.value for rung in found.rungs if rung.time), default=0.0)
     cells = 12 if width >= 100 else 8
     dates = [_profiled(found, rung) for rung in rungs]
-    # A single date is printed once, and the titles use its column.
+    # A date that all share is printed once, and the titles use its column.
     dated = len({date.plain for date in dates}) > 1
     if dates and not dated and found.problem:
         where.append(_("; profiled {date}").format(date=dates[0].plain))
@@ -112,7 +112,7 @@ def _name(rung: Rung, *, brief: bool) -> list[Text]:
 
 
 def _notes(found: StudyList, width: int | None) -> list[Text]:
-    """Notes on times and tunings; with a `width`, in at most two rows."""
+    """Notes about times and tunings; with a `width`, in at most two rows."""
     notes = [Text(f"(!) {text}", style=BAD) for rung in found.rungs for text in doubted([rung])]
     if any(rung.time.profiled for rung in found.rungs if rung.time):
         note = _("* under the profiler; {command} times outside of it").format(
@@ -128,7 +128,7 @@ def _notes(found: StudyList, width: int | None) -> list[Text]:
 
 
 def _telling(rungs: list[Rung], lines: int) -> list[Rung]:
-    """All, if they fit; else one fewer: the fastest, the baseline, the first, the last ones."""
+    """All, if they fit; else the fastest, the baseline, the first, and then the last ones."""
     if len(rungs) <= lines:
         return rungs
     own = [rung for rung in rungs if not rung.is_baseline]
@@ -141,7 +141,7 @@ def _telling(rungs: list[Rung], lines: int) -> list[Rung]:
 
 
 def _table(rows: list[list[Text]], width: int, *, brief: bool) -> RenderableType:
-    """The rungs; without bars if these would leave too little room for titles."""
+    """The rungs; without bars if these would leave too little space for titles."""
     widths = [max(cell.cell_len for cell in column) + 2 for column in zip(*rows, strict=True)]
     room = width - sum(widths) + widths[2]
     longest = max((len(word) for row in rows for word in row[2].plain.split()), default=0)
@@ -176,7 +176,7 @@ def _counts(found: StudyList, rungs: list[Rung], *, brief: bool) -> list[Rendera
 
 
 def _step(found: StudyList, rung: Rung) -> Text:
-    """The speed-up over the version that this one was made from."""
+    """The speed-up over the version from which this one was made."""
     made_from = rung.declared.parent if rung.declared else None
     parent = found.shown.rungs.get(made_from) if made_from else None
     speedup = rung.speedup_over(parent) if parent else None

@@ -67,7 +67,7 @@ class Progress:
         def tell(*_: object) -> None:
             nonlocal seconds
             seconds += 1
-            # The signal may come during a write to the stream; that must not cause a failure.
+            # The signal may arrive during a write to the stream; this must not cause a failure.
             with contextlib.suppress(RuntimeError, OSError, ValueError):
                 self.doing(f"{told(what)} … {seconds} s{self._far}")
 

@@ -158,7 +158,7 @@ def _time(timing: Timing, baseline: Timing | None) -> Text:
 def _overview(profile: Profile, longest: Launch, width: int, most: int) -> RenderableType:
     """One row per launch; the longest is marked, because its details follow.
 
-    For a report, launches with one kernel and configuration share a row with their mean duration.
+    For a report, launches with the same kernel and configuration share a row with their mean.
     """
     classes = [[launch] for launch in profile.launches]
     if not profile.study:
@@ -172,7 +172,7 @@ def _overview(profile: Profile, longest: Launch, width: int, most: int) -> Rende
     header += [N_("duration"), N_("share"), N_("compute"), N_("memory")]
     table.add_row(*(Text(_(each), style=DIM) for each in header))
     named = zip(classes, titles([own[0] for own in classes]), sums, strict=True)
-    # In their order; if there are too many, those with most of the time.
+    # They keep their order; if there are too many, those with the most time are shown.
     heaviest = sorted(range(len(classes)), key=lambda place: -(sums[place] or 0.0))[:most]
     for place, (own, title, duration) in enumerate(named):
         if place not in heaviest and not any(launch is longest for launch in own):
@@ -361,7 +361,7 @@ def value_of(readings: Readings, counter: str) -> Number | None:
 
 
 def speed_of_light(readings: Readings, width: int) -> list[RenderableType]:
-    """Throughputs as bars that show the busiest unit; `width` 0: in as few columns as it needs."""
+    """Throughputs as bars that show the busiest unit; `width` 0: in as few columns as needed."""
     known = [(title, v) for title, c in _SPEED if (v := value_of(readings, c)) is not None]
     if not known:
         return []
@@ -509,7 +509,7 @@ def scheduler(readings: Readings) -> list[RenderableType]:
 
 
 def stall_bars(launch: Launch, width: int) -> list[RenderableType]:
-    """The warps' time by state, the largest first; `width` 0: in as few columns as it needs."""
+    """The warps' time by state, the largest first; `width` 0: in as few columns as needed."""
     found = breakdown(launch)
     if not found.shares:
         return []
@@ -546,7 +546,7 @@ _TELLING = ("optimization", "warning")
 def hot_lines(
     profile: Profile, launch: Launch, limit: int, *, counts: bool
 ) -> list[RenderableType]:
-    """The lines with most warp samples, their largest stall, their text and counters."""
+    """The lines with the most warp samples, with their largest stall, text and counters."""
     if not limit:
         return []
     hot = [line for line in sampled_lines(launch) if line.telling][:limit]

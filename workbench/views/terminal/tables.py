@@ -1,4 +1,4 @@
-"""Sheets on a terminal of any width: of verify, time and doctor."""
+"""Sheets of verify, time and doctor on a terminal of any width."""
 
 from __future__ import annotations
 

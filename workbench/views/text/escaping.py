@@ -31,7 +31,7 @@ def paragraph(text: str) -> str:
 
 
 def whole_line(markdown: str) -> str:
-    """Markdown at the beginning of a line, prevented from becoming a list, heading or quotation."""
+    """Markdown at the beginning of a line, escaped so that it is no list, heading or quotation."""
     return _LEADING.sub(_escaped, markdown)
 
 

@@ -21,7 +21,7 @@ from workbench.model import Profile
 from workbench.units import capital, count, lines_changed, quantity, several
 from workbench.views.text.escaping import code, fenced, inline, paragraph, sentence, whole_line
 
-#: GitHub refuses a comment of more than 65,536 characters; the difference is for the rest.
+#: GitHub refuses a comment of more than 65,536 characters; this leaves room for the rest.
 LIMIT = 60_000
 _ROWS = 15  # unfolded rows of counters
 _LINES = 24  # per side of a hunk

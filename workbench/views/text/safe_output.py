@@ -1,8 +1,8 @@
 """The only output of text to people: a text cannot control the terminal or imitate ours.
 
 A name may come from another person: of a kernel, of a file, on the command line. All text for a
-terminal, a log or a page passes `visible` (one line) or `block` (a text with intended lines); only
-`say` and `write` print to standard output and error. Styles are added afterwards
+terminal, a log or a page passes through `visible` (one line) or `block` (a text with intended
+lines); only `say` and `write` print to standard output and error. Styles are added afterwards
 (`workbench.views.terminal.console`), and JSON has its own escapes (`escaped`).
 """
 
@@ -29,7 +29,7 @@ _HIDDEN = f"(?P<control>[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029])|[{_FORMAT}\ud
 #: Matches text that a GitHub runner would take for our command: `::` at the beginning of a line,
 #: after any blanks or styles, and the older `##[` anywhere.
 _COMMAND = r"(?m)^((?:[^\S\n]|\x1b\[[\d;]*m)*)(?=::)|(?<=##)(?=\[)"
-#: In JSON all these are escaped, so that terminals and runners do not interpret them.
+#: In JSON, all of these are escaped, so that terminals and runners do not interpret them.
 _RAW = f"[\x7f-\x9f\u2028\u2029{_FORMAT}]|(?<=##)\\["
 #: Matches the places at which a long name may be broken.
 _BREAK = r"(?<=[_,:<>/→ ])(?=[^_,:<>/→ ])"
@@ -88,7 +88,7 @@ def quoted(text: str) -> str:
 
 
 def say(text: str, *, err: bool = False, head: str = "", color: bool | None = None) -> None:
-    """Print a line for people on an event.
+    """Print a line for people about an event.
 
     It translates a sentence with a template. `head`: words before it, with a style if it has one.
     `color`: whether styles are printed; None: if there is a terminal.
@@ -110,7 +110,7 @@ def complain(error: WorkbenchError) -> None:
 
 
 def _in_rows(text: str, indent: int) -> str:
-    """A text in rows of the terminal's width, later ones indented; unbroken without a terminal."""
+    """A text in rows of the terminal's width, later rows indented; unbroken without a terminal."""
     if not sys.stderr.isatty():
         return ascii_minus(text)
     from rich.console import Console

@@ -25,7 +25,7 @@ from workbench.views.text.safe_output import ascii_minus, visible
 
 Cells = Sequence[Any]
 
-#: Characters with which a spreadsheet begins a formula, in both widths.
+#: Characters that begin a formula in a spreadsheet, in both widths.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
 

@@ -2,7 +2,7 @@
 
 The memory chart has three hops from the SM to device memory. A hop has places on the left and right
 and an arrow for each flow between them; its width shows the amount. For two profiles, the old one's
-arrow is above the new one's. On a wide page the hops form one chart; on a narrow page they are
+arrow is above the new one's. On a wide page the hops form one chart; on a narrow page, they are
 below each other. All lengths are computed here; the template only prints them.
 """
 
@@ -28,7 +28,7 @@ _WIDTH, _BOX, _SM, _SLAB = 400, 108, 74, 10  # widths: a hop, a place, the SM, a
 _ROW, _TEXT, _GAP = 70, 15, 14  # heights: a flow, a line of text, a gap
 _THICK, _HEAD = 26.0, 8.0  # width of the widest arrow (two share it), length of its head
 _LEAST = 1.5
-#: The most lines highlighted with an arrow, and the least share of a line.
+#: The most lines highlighted with an arrow, and the least share of such a line.
 _LIT = 24
 LEAST_SHARE = 0.005
 _HOPS: tuple[tuple[str, tuple[Place, ...], tuple[Place, ...]], ...] = (
@@ -198,7 +198,7 @@ class Drawing:
             label=_("{flow}, {way}: {amounts}; {shares} of peak").format(
                 flow=row.title, way=row.way, amounts=amounts, shares=arrow(row.shares)
             ),
-            lines="",  # its row has them
+            lines="",  # its row has the amounts
             bands=[(whole, "hit"), *bands],
             words=[
                 (left, upper, row.title, ""),

@@ -21,7 +21,7 @@ from workbench.model import Record
 
 Json = dict[str, Any]
 
-#: More than the versions of a ladder, so that no chart uses a colour twice.
+#: More colours than a ladder has versions, so that no chart uses a colour twice.
 COLORS = tuple(f"@c{index}" for index in range(1, 33))
 
 #: The common style of figures; `HATCHED` distinguishes bars without colour.
@@ -30,14 +30,14 @@ _STYLE: dict[str, Json] = tomli.loads(
 )
 HATCHED = _STYLE["hatched"]
 
-#: Room right of the longest bar, for numbers; a peak within this factor is drawn.
+#: Space right of the longest bar, for numbers; a peak within this factor is drawn.
 _LABELS, _FAR = 1.2, 1.35
 #: Keeps a bar's label clear of its interval.
 _GAP = "\u2002"
 
 
 class Figure(Record, frozen=True):
-    """A figure with the space it needs and its accessible name.
+    """A figure with the space that it needs and its accessible name.
 
     `spec` has Plotly's ``data`` and ``layout``; ``narrow`` replaces parts of the layout on
     a phone, and ``traces`` parts of each trace.
@@ -72,7 +72,7 @@ def plain(text: str) -> str:
 
 
 def layout_of(**changes: Any) -> Json:
-    """The layout that all figures share, with changes."""
+    """The layout that all figures share, with the given changes."""
     return {**_STYLE["layout"], **changes}
 
 

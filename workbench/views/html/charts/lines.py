@@ -34,10 +34,10 @@ from workbench.views.html.page import View
 #: The unit of an axis with categories.
 NAMES = "name"
 _DASHES = ("solid", "dash", "dot", "dashdot")
-#: An axis is logarithmic from this factor between its ends.
+#: An axis is logarithmic from this factor between its ends on.
 _LOG = 8.0
 _TICKS = 12
-#: Sizes below this are written out on an axis.
+#: Sizes below this are written in full on an axis.
 _SIZE = 10_000_000
 #: The length of a short name, such as ``v12``; two of them fit a phone's row.
 _SHORT = 5
@@ -108,7 +108,7 @@ def _labels(axis: Axis) -> Json:
 
 
 def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
-    """Names to write at the lines' right ends: those that do not overlap earlier ones."""
+    """Names to write at the lines' right ends: those that do not overlap earlier names."""
     logarithmic = scale.get("type") == "log"
     low, high = map(float, scale["range"])
 
@@ -119,7 +119,7 @@ def _ends(series: Sequence[Series], scale: Json, height: float) -> list[str]:
     right = max(point.x for line in series for point in line.points)
     names = [""] * len(series)
     taken: list[float] = []
-    # Versions before libraries, which the dash distinguishes already; the newest first.
+    # Versions come before libraries, which the dash already distinguishes; the newest come first.
     order = sorted(range(len(series)), key=lambda n: (series[n].reference, -n))
     for n in order:
         at = place(series[n])
@@ -170,7 +170,7 @@ def lines(
             "b": 36,
         },
     )
-    # A phone has room for one or two names per row; the plot still keeps its height.
+    # A phone has space for one or two names per row; the plot still keeps its height.
     named = [line.name for line in series if not line.quiet]
     columns = 2 if max(map(len, named), default=0) <= _SHORT else 1
     rows = math.ceil(len(named) / columns) if several else 0
@@ -211,7 +211,7 @@ def _marked(here: Point) -> Json:
 
 
 def _narrow(layout: Json, columns: int, rows: int) -> Json:
-    """Changes for a phone; the axis' title is above the chart, and takes no width."""
+    """Changes for a phone; the axis's title is above the chart, and takes no width."""
     legend = {**layout["legend"], "font": {"size": 10}, "maxheight": _LEGEND_ROW * rows + 8}
     if columns > 1:
         legend |= {"entrywidth": 50, "entrywidthmode": "pixels"}
@@ -272,7 +272,7 @@ def what_if(launch: Launch, chip: Chip | None, prefix: str) -> View | None:
     None if the chip or the launch's resources are unknown.
 
     They assume the chip's largest shared-memory part, because the driver would choose another part
-    for another need.
+    for other needs.
     """
     need = resources(launch)
     return _curves(need, chip, prefix, current()) if chip is not None and need is not None else None

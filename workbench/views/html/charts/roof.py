@@ -1,4 +1,4 @@
-"""The roofline figure: points under ceilings, logarithmic axes, labels where there is room."""
+"""The roofline figure: points under ceilings, logarithmic axes, labels where there is space."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _marks(spots: Sequence[Spot]) -> list[Box]:
 def placed(
     spots: Sequence[Spot], width: float, height: float, others: Sequence[Box] = ()
 ) -> list[PointLabel]:
-    """A label for each point that has room for one; the most important points come first.
+    """A label for each point that has space for one; the most important points come first.
 
     The plot's size is in pixels; `others` are texts that are already in it.
     """
@@ -121,7 +121,7 @@ _NAMES: dict[Level, str] = {
     "L2": N_("L2 (dashed)"),
     "DRAM": N_("device memory"),
 }
-#: More points need more room.
+#: With more points than this, the plot is higher.
 _CROWD = 12
 
 
@@ -305,7 +305,7 @@ def _texts_of(roofs: Sequence[Roof], levels: Sequence[Level], view: _Window) -> 
     low, high = view.y
     for roof in roofs:
         y = (math.log10(roof.flops) - low) / (high - low)
-        # The first, third and last are so far apart that a point touches at most one of them.
+        # The first, third and last are so far apart that a point touches at most one.
         sides = ((1.0, "right"), (0.72, "center"), (0.5, "center"), (0.0, "left"))
         places = [(x, side, y, anchor) for anchor in ("bottom", "top") for x, side in sides]
         out.append(RoofText((peak_text(roof),), tuple(places)))
@@ -352,8 +352,8 @@ def roofline(
 
     `identity` is its id on the page, `label` its accessible name. Each series has its own colour
     and symbol; `roofs` are the ceilings, one for each unit in use, which share one memory
-    bandwidth. `path` joins the points of a series by a line, for a ladder. `unit` is ``flop/s``, or
-    ``op/s`` if the work includes integer operations.
+    bandwidth. `path` joins the points of a series with a line, for a ladder. `unit` is ``flop/s``,
+    or ``op/s`` if the work includes integer operations.
     """
     dots = [dot for __, points in series for dot in points]
     known = [roof for roof in roofs if roof.flops and roof.bandwidth]

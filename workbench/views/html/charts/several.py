@@ -82,7 +82,7 @@ def roof_path(
         rate = units.quantity(place.rate, charts_roof.rate_unit(place.unit))
         closest = charts_roof.nearest(place, roofline.roof(chip, launch, place.unit))
         rows.append((name, rate, place.unit, closest or units.quantity(None), *cells))
-    # Words for both if a ladder goes from float32 to integers.
+    # Use words for both if a ladder goes from float32 to integers.
     rates = {charts_roof.rate_unit(place.unit) for *__, place in places}
     unit = "op/s" if "op/s" in rates else "flop/s"
     work = charts_roof.work_word(unit)
@@ -130,14 +130,14 @@ PEAKS = ("sm_throughput", "l1_throughput", "l2_throughput", "dram_throughput")
 def counter_table(named: Sequence[tuple[Link, Launch]], counters: Sequence[str]) -> View | None:
     """Columns, with a unit if the values lack it; and rows, each with its link.
 
-    Counters that no launch has are left out; None without any.
+    Counters that no launch has are left out; None if none is left.
     """
     columns, cells = [], []
     for counter in map(catalog().__getitem__, counters):
         column = [cell(launch, counter) for __, launch in named]
         if all(item.missing for item in column):
             continue
-        # "Shared wavefronts" names the unit already.
+        # "Shared wavefronts" already names the unit.
         unit = next((c.unit for c in column if c.unit not in counter.title.lower()), "")
         columns.append((counter, unit))
         cells.append(column)

@@ -27,19 +27,19 @@ from workbench.views.html.charts.figure import (
 )
 from workbench.views.html.page import View
 
-#: Below this part of the total the steps would be too small to see on an axis from zero.
+#: Below this part of the total, the steps would be too small to see on an axis from zero.
 _VISIBLE = 0.2
 #: The length of a total's mark on an axis that does not start at zero, as a part of the axis.
 _MARK = 0.006
 _WIDE, _NARROW = 34, 32
-#: On a phone a step's name and number are above its bar, this far from its middle.
+#: On a phone, a step's name and number are above its bar, this far from its middle.
 _ABOVE, _ROW = 14, 38
 _COLOURS = {"total": "@bar", "good": "@good", "bad": "@bad", "": "@soft"}
 _SHAPES = {"total": "", "good": "", "bad": "/", "": "."}
 
 
 class Fall(Record, frozen=True):
-    """One step: the amount it adds, with its error on each side, and its text.
+    """One step: the amount that it adds, with its error on each side, and its text.
 
     `tone` is ``good``, ``bad``, "" (no direction) or ``total``; `href` is the target of a click.
     """
@@ -60,7 +60,7 @@ def total(label: str, value: float, text: str) -> Fall:
 
 
 def _short(label: str, room: int) -> str:
-    """A step's name, cut before its warp state: that distinguishes it from its neighbours."""
+    """A step's name, cut before its warp state, which distinguishes it from its neighbours."""
     name, colon, state = label.rpartition(": ")
     left = room - len(f"…{colon}{state}")
     if len(label) > room and name and left > 0:
@@ -176,7 +176,7 @@ def _cut_ticks(start: float, end: float, unit: str, wanted: int = 4) -> Json:
     return {"tickvals": values, "ticktext": units.tick_row(values, unit)}
 
 
-#: A step must be this part of the larger total; the others are added up.
+#: A step must be this part of the larger total; smaller ones are added up.
 _STEP = 0.012
 _STEPS = 12
 
@@ -237,7 +237,7 @@ def _stall_title(stall: StallDelta) -> str:
 
 
 def time_waterfall(split: TimeSplit, old: str, new: str) -> View:
-    """The change of time by part and warp state, with the sampling error of each step.
+    """The change in time by part and warp state, with the sampling error of each step.
 
     A figure and its table; `old` and `new` are the names of the sides.
     """

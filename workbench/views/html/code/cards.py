@@ -44,7 +44,7 @@ def line_link(line: LineShare, anchor: Anchor) -> Link | None:
     return Link(text=line_words(side, number), href=href) if href else None
 
 
-#: The most paths of one part, from the line that waited to the line that it waited for.
+#: The most paths of one part, from the line that waited to the line for which it waited.
 _PATHS = 2
 
 
@@ -117,7 +117,7 @@ class Links:
 
 
 def _proofs(part: TimePart, split: TimeSplit) -> list[WaitPath]:
-    """The important paths of a part from a wait to the line that causes it."""
+    """The important paths of a part, each from a wait to the line that causes it."""
     least = TELLING * max(split.old_s, split.new_s)
     found = [
         path
@@ -173,7 +173,7 @@ class Machine:
         anchor: Anchor,
     ) -> None:
         self._sides, self._pages = sides, pages
-        # A line has ten or more instructions. Not stored: an anchor keeps its step in memory.
+        # A line has ten or more instructions. It is not stored: an anchor keeps its step in memory.
         anchor = lru_cache(maxsize=None)(anchor)
         several = len({one.code.kernel for one in codes}) > 1
         self._views: dict[int, list[View]] = {}
@@ -295,12 +295,12 @@ def _changes(code: CodeDiff) -> str:
     return "; ".join([*replaced, *numbers])
 
 
-#: Hunks that stand open: so many at most, and so many rows of code and about it in all.
+#: The most hunks that are open at first, and the most rows of code and notes in them.
 _MOST_OPEN = 3
 _ROWS_OPEN = 40
 _ROWS_OF_ONE = 20
 _ROWS_AROUND = 6
-#: The most hunks under their own headings; the smaller ones are folded together.
+#: The most hunks under their own headings; smaller hunks are folded together.
 _FOLDED = 6
 #: The most linked numbers of a hunk that are shown without unfolding.
 _NUMBERS = 8
@@ -309,7 +309,7 @@ _SAYS = re.compile(r"^(?!//|/\*|\*|#\s*$).*[A-Za-z_]\w")
 
 
 def hunk_cards(step: Step, code: DiffCode, links: Links, machine: Machine) -> View:
-    """The hunks that can move a counter, those that matter most first.
+    """The hunks that can move a counter, the most important first.
 
     The first ones are open (`shown`), as many as a reader can grasp; others are `folded` under
     their headings; `smaller` ones and those `without` effects on counters are folded together.

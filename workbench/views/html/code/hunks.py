@@ -1,7 +1,7 @@
 """View models of a diff's code: hunk cards, and both complete sources.
 
-A card shows the changed lines, a few lines around them, and the unchanged lines that the hunk is
-linked to. Every line has one address on the page: on the card whose hunk changed it, else where it
+A card shows the changed lines, a few lines around them, and the unchanged lines to which the hunk
+is linked. Every line has one address on the page: on the card whose hunk changed it, else where it
 is first shown.
 """
 
@@ -34,14 +34,14 @@ from workbench.views.html.code.lines import (
 from workbench.views.html.page import View
 
 # The markup is written here and not in a template: a page has hundreds of rows, and a
-# template's loop over them takes ten times as long. Tags that HTML lets out are left out,
+# template's loop over them takes ten times as long. Tags that HTML makes optional are left out,
 # because these tables are most of a page's bytes.
 
 _NOWHERE = '<td class="e" colspan="3">'
 
 
 class LineSide(Record, frozen=True):
-    """One side of a row; `number` 0: nothing there. `key` finds its counters, "" without any."""
+    """One side of a row; `number` 0: nothing there. `key` finds its counters; "" if it has none."""
 
     number: int = 0
     anchor: str = ""
@@ -158,7 +158,7 @@ class DiffCode:
         gutters: tuple[PairGutter, ...],
     ) -> None:
         self.profiles = (old, new)
-        # If two files have one name, the first counts.
+        # If two files have the same name, the first counts.
         self._numbers = [
             {source.path: n for n, source in reversed(list(enumerate(side.sources)))}
             for side in self.profiles
@@ -181,7 +181,7 @@ class DiffCode:
         return lines(self.profiles[side].sources[file].text or "")
 
     def title(self, old: int | None, new: int | None) -> str:
-        """``a.cu → b.cu``, or one name if both have the same or one is missing."""
+        """``a.cu → b.cu``, or one name if both are the same or one is missing."""
         names = [
             self.profiles[side].sources[file].path
             for side, file in ((0, old), (1, new))
@@ -190,7 +190,7 @@ class DiffCode:
         return " → ".join(dict.fromkeys(names))
 
     def _pairs(self) -> list[FilePair]:
-        """Pairs of files with a hunk or a counter, the one with most counters first."""
+        """Pairs of files with a hunk or a counter, the one with the most counters first."""
         back = {b: a for a, b in self._diff.files.items()}
         weight: dict[FilePair, int] = {}
         for side, keys in enumerate(self._counted):
@@ -243,7 +243,7 @@ class DiffCode:
         return out
 
     def card(self, hunk: Hunk, linked: Set[LinkedLine]) -> tuple[Chunk, ...]:
-        """The code of one hunk's card, with the unchanged lines that it is linked to."""
+        """The code of one hunk's card, with the unchanged lines to which it is linked."""
         file = self._file_of(hunk)
         if file is None:
             return ()
@@ -264,7 +264,7 @@ class DiffCode:
         return self._chunks(file, sorted(wanted), names, hunk.id, own)
 
     def contents(self, hunk: Hunk) -> str:
-        """The short names of both files, as Git knows their contents."""
+        """Git's short names for the contents of both files."""
         pair = zip(self.profiles, self._pair_of(hunk), strict=True)
         return " ".join(contents(p.sources[n].text) if n is not None else "" for p, n in pair)
 

@@ -70,7 +70,7 @@ class Gutter(Record, frozen=True):
 
 
 class PairGutter(Record, frozen=True):
-    """One counter beside the lines of both sides; cells by (file index, line)."""
+    """One counter beside the lines of both sides; cells are by (file index, line)."""
 
     id: str
     title: str
@@ -199,7 +199,7 @@ def lines(text: str) -> list[str]:
     return out
 
 
-#: A run of text of one class of token ("" for none).
+#: A run of text in one class of tokens ("" for none).
 Piece = tuple[str, str]
 
 
@@ -227,7 +227,7 @@ def pieces(text: str, path: str) -> list[list[Piece]]:
     """The lines of a source file as runs of text and class, one list per line of `lines`.
 
     Cached for the next page: a source is on its version's page and on those of two steps. The lists
-    are shared, so they are read only. The path decides the language.
+    are shared, so they are read-only. The path decides the language.
     """
     whole = lines(text)
     plain = [line[:_MAX_LINE] for line in whole]

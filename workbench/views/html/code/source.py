@@ -34,7 +34,7 @@ from workbench.views.html.parts import percent, width
 
 #: The most instructions on paper and on a page without its script.
 _HOTTEST = 60
-#: The same, for one launch among many.
+#: The same for one launch among many.
 _FEWEST = 10
 #: Bytes per instruction on all GPUs since Volta.
 _STEP = 16
@@ -61,7 +61,7 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
         for here in set(samples.values())
     }
     cells[None] = None
-    # By row; empty for one that never ran.
+    # By row; empty for a row that never ran.
     said = View(
         samples=[cells[samples.get(row)] for row in range(count)],
         executed=[counts[executed[row]] if row in executed else "" for row in range(count)],
@@ -83,7 +83,7 @@ def _rows(
     code: KernelCode,
     anchor: Callable[[LineKey], str],
 ) -> Iterator[View]:
-    """The instructions, and gaps: `row` -1, whose `operands` describe the omitted ones."""
+    """The instructions, and gaps with `row` -1, whose `operands` describe the omitted ones."""
     table = launch.instructions
     previous, count = -1, len(table.address)
     for row in [*shown, count]:
@@ -183,12 +183,12 @@ def _split(text: str) -> tuple[str, str, str]:
     return guard, operation, words[1].strip() if len(words) > 1 else ""
 
 
-#: Rows that a page without instructions of the machine shows without its script.
+#: The rows that a page without machine instructions shows without its script.
 _FIRST = 60
 
 
 class PtxRow(Record, frozen=True):
-    """A line of PTX; `at` links it to its source line, "" without one."""
+    """A line of PTX; `at` links it to its source line; "" if it has none."""
 
     text: str
     at: str = ""
@@ -247,7 +247,7 @@ def _of_report(launch: Launch) -> list[PtxRow]:
     rows: list[PtxRow] = []
     for text, file, line in zip(table.ptx, table.file, table.line, strict=False):
         row = _ptx_row(text.strip().replace("\t", " "), file, line)
-        # One PTX instruction may have become several of the machine's.
+        # One PTX instruction may have become several machine instructions.
         if row.text and (not rows or rows[-1] != row):
             rows.append(row)
     return rows
@@ -265,7 +265,7 @@ _NEIGHBOURHOOD = 25
 class SourceLine(Record, frozen=True):
     """A line of a file; `number` 0 is a gap whose `code` describes the omitted lines.
 
-    `at` links a line to its instructions ("" without any); for a gap it is file, first and last.
+    `at` links a line to its instructions ("" if it has none); for a gap it is file, first and last.
     """
 
     number: int
@@ -423,12 +423,12 @@ def code_view(profile: Profile, launch: Launch, position: int, near: int | None 
 def _instructions(profile: Profile, launch: Launch) -> Tally[LineKey]:
     """The number of instructions of each line."""
     keys = zip(launch.instructions.file, launch.instructions.line, strict=True)
-    # A line of an unknown file (index -1) has counters, but no text.
+    # A line of an unknown file (index -1) has counters but no text.
     return Tally(key for key in keys if key[1] > 0 and 0 <= key[0] < len(profile.sources))
 
 
 def _order(profile: Profile, tally: Tally[LineKey], first: Gutter | None) -> list[int]:
-    """Files by their amounts in the first gutter and their instructions, headers last."""
+    """Files by their amounts in the first gutter and their instructions; headers come last."""
     weight: Tally[int] = Tally()
     for (file, __), number in tally.items():
         weight[file] += number

@@ -119,7 +119,7 @@ def diff_view(step: Step, head: Head) -> View:
         strip=strip_links(story.strip),
         panel=panel_view(story.panel, step.new, partial(_address, code, (step.old, step.new), 1)),
         time=_time_tile(step),
-        # Code that moved them explains it better.
+        # Code that moved them explains the change better.
         tiles=() if cards.shown else most_moved(comparison, step.scale, _TILES),
         # With the same code there is nothing to split the time by.
         waterfall=time_waterfall(story.time, *labels) if story.time and not alike else None,
@@ -131,7 +131,7 @@ def diff_view(step: Step, head: Head) -> View:
         kernels=kernel_rows(comparison.kernels, story.cause.more),
         spent=_spent(comparison),
         changed=_changed(step),
-        # Changed launches before added and removed ones.
+        # Changed launches come before added and removed ones.
         launches=sorted(story.launches, key=lambda row: bool(row.how)),
         launched=[group for group in rest if group.link == "launch"],
         rest=[group for group in rest if group.link != "launch" or not story.launches],
@@ -155,7 +155,7 @@ def render_diff(path: str, view: View) -> Rendered:
     return Rendered(html=html, beside={**code, **card(path, view)})
 
 
-#: The most changed lines on a card.
+#: The maximum number of changed lines on a card.
 _LINES = 6
 
 
@@ -172,7 +172,7 @@ def _changed(step: Step) -> list[tuple[str, str]]:
 
 
 def _spent(comparison: Comparison) -> list[View]:
-    """The time of several kernels, as often as both sides launched them."""
+    """The time of several kernels, counted as often as both sides launched them."""
     rows = [(one.name, one.spent) for one in comparison.kernels]
     known = len(rows) > 1 and all(map(sum, zip(*(own for _name, own in rows), strict=True)))
     return stacked((comparison.old.label, comparison.new.label), rows, "s") if known else []

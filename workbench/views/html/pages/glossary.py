@@ -16,7 +16,7 @@ from workbench.model import Record
 from workbench.views.html.page import Rendered, View
 from workbench.views.html.render import render
 
-#: Limits that are not a unit's.
+#: Limits that do not belong to a unit.
 _OTHERS: dict[ResourceId, str] = {
     "latency": N_("latency"),
     "sync": N_("waiting at barriers"),
@@ -36,7 +36,7 @@ class Told(Record, frozen=True):
 
 
 class _Data(Record, frozen=True):
-    """The file: for limits and units, their meaning and an example; for warp states, an example."""
+    """The file: the meaning and an example of limits and units; an example of warp states."""
 
     limit: dict[ResourceId, tuple[str, str]]
     stall: dict[str, str]
@@ -50,7 +50,7 @@ def _data() -> _Data:
 
 
 def glossary_view() -> View:
-    """The glossary in the current language; examples of warp states by their counter."""
+    """The glossary in the current language; examples of warp states are by their counter."""
     named = {each.id: (each.title, each.counter) for each in RESOURCES}
     named |= {identity: (_(title), "") for identity, title in _OTHERS.items()}
     return View(

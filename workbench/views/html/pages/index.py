@@ -36,7 +36,7 @@ from workbench.views.html.parts import day, once, parameters, profiled
 #: Width and height of a sparkline's box, and its margin.
 _SPARK = (120, 26)
 _MARGIN = 3
-#: Rows on one page of the index, and ladders on one of a study: a page stays below 400 kB.
+#: Rows on a page of the index, and ladders on a study's page: a page stays below 400 kB.
 _MOST = 240
 #: The most characters of a kernel's name that a search uses.
 _KERNEL = 60
@@ -45,7 +45,7 @@ _SPOKEN = 3
 
 
 class RungSummary(Record, frozen=True):
-    """The index entry of one version: its page, and that of its step; "" without one.
+    """The index entry of one version: its page, and that of its step; "" if there is none.
 
     `seconds` is its time, `error` the largest error of its results against the reference; None if
     unknown.
@@ -65,7 +65,7 @@ class RungSummary(Record, frozen=True):
 class LadderSummary(Record, frozen=True):
     """The index entry of one ladder; `href` is relative to the site.
 
-    `problem` is its parameters; if these are many, its name, and `detail` the parameters. `far` is
+    `problem` is its parameters; if there are many, its name, and `detail` the parameters. `far` is
     the progress of its versions (``v0 276 ms → v10 1.87 ms``), `limit` the fastest one's limit.
     """
 
@@ -94,7 +94,7 @@ class LadderSummary(Record, frozen=True):
     slug: str = ""  # the device's slug
     default: bool = False  # whether its study is the project's default
     own_device: bool = False  # whether it was recorded on the project's default device
-    untimed: bool = False  # every duration is one under the profiler
+    untimed: bool = False  # every duration was measured under the profiler
     rungs: tuple[RungSummary, ...] = ()
     pairs: tuple[str, ...] = ()  # pages of comparisons in addition to the steps
 
@@ -124,7 +124,7 @@ class ProgramSummary(Record, frozen=True):
 
 
 def summarize(ladder: Ladder, pairs: Iterable[str] = ()) -> LadderSummary:
-    """The index's words on a ladder; `pairs`: pages of comparisons other than its steps."""
+    """The index's words about a ladder; `pairs`: pages of comparisons other than its steps."""
     known, folder = ladder.study.problems, ladder_folder(ladder)
     own = [rung for rung in ladder.order if not rung.is_baseline and rung.seconds]
     best = min(own, key=lambda rung: rung.seconds or 0.0, default=None)
@@ -185,7 +185,7 @@ def _rung(rung: Rung, step: str) -> RungSummary:
 
 
 def summarize_files(profiles: Sequence[Profile], name: str, href: str) -> ReportSummary:
-    """The index's words on a report file, or on two compared ones."""
+    """The index's words about a report file, or about two compared ones."""
     return ReportSummary(
         name=name,
         device=once(profile.device.name for profile in profiles),

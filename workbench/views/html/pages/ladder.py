@@ -29,7 +29,7 @@ from workbench.views.html.charts.several import (
 from workbench.views.html.page import Badge, Head, Link, View, ladder_crumbs, rung_page, step_page
 from workbench.views.html.parts import Phrase, day, interval, parameters, percent, strip_links
 
-#: Problems that one chart shows; of more, as many spread evenly over the sizes.
+#: The number of problems that one chart shows; of more problems, this many spread over the sizes.
 _PROBLEMS = 32
 #: The most families of problems with their own charts; beyond that, the axis is the work.
 _FAMILIES = 4
@@ -37,12 +37,12 @@ _FAMILIES = 4
 _COLOURED = 6
 #: The most problems that an axis can name.
 _NAMED = 12
-#: A rate's axis is logarithmic from this factor between the slowest and the fastest.
+#: A rate's axis is logarithmic from this factor between the slowest and the fastest on.
 _DECADES = 20.0
 
 
 class HeatCell(Record, frozen=True):
-    """A version on a problem: its number, and its speed in percent of the fastest one's there."""
+    """A version on a problem: its number, and its speed in percent of the fastest one's."""
 
     text: str
     share: int
@@ -75,7 +75,7 @@ def _axes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
 
 
 def _families(timings: Sequence[Timing], kind: str) -> list[_Sizes]:
-    """The axes to draw: one size, a size for each of few families, or the problems by work."""
+    """The axes to draw: one size, a size for each of a few families, or the problems by work."""
     problems = {timing.problem: timing for timing in timings}
     axes = _axes({name: timing.parameters for name, timing in problems.items()})
     found = _by_size(axes)
@@ -226,7 +226,7 @@ def _figure(
     shown: list[str],
 ) -> charts.Figure:
     values = [point.y for line in series for point in line.points]
-    # From zero if lines stay distinct; over decades, only a logarithmic axis shows all.
+    # Start at zero if lines stay distinct; over decades, only a logarithmic axis shows all.
     apart = max(values) > _DECADES * min(values)
     y = Axis(title=title, unit=unit, from_zero=unit != "s" and not apart)
     label = _("{what} over {sizes}, a line for each version").format(what=title, sizes=sizes.title)
@@ -455,7 +455,7 @@ def ladder_view(
 
 
 def dates(ladder: Ladder) -> str:
-    """The days on which it was captured, the first and the last one."""
+    """The first and the last day on which it was captured."""
     days = sorted(
         {day(record.captured) for rung in ladder.order if (record := rung.profile or rung.timing)}
     )

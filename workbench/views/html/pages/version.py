@@ -167,7 +167,7 @@ def _launch(profile: Profile, launch: Launch, position: int, near: int | None, i
         opinions=opinions(launch),
         timeline=timeline_view((run,), ("",)) if run else None,
         memory=_memory(profile, launch, code, prefix, ids),
-        limits=_known(launch, _LIMITS),  # blocks per SM by each resource; the least one binds
+        limits=_known(launch, _LIMITS),  # blocks per SM by each resource; the smallest number binds
         occupancy=_known(launch, ("theoretical_occupancy", "achieved_occupancy")),
         occupancy_facts=_known(launch, _OCCUPANCY),
         whatif=what_if(launch, chip, f"{prefix}-whatif"),
@@ -182,8 +182,8 @@ def _launch(profile: Profile, launch: Launch, position: int, near: int | None, i
     )
 
 
-# A share is of the peak of the device that it was measured on. Whether a time is shorter is said
-# where both were measured in the same way, outside of the profiler or under it.
+# A share is of the peak of the device that it was measured on. A time is called shorter only if
+# both were measured in the same way, outside of the profiler or under it.
 
 
 def _devices(rung: Rung, profile: Profile) -> View | None:
@@ -214,7 +214,7 @@ def _devices(rung: Rung, profile: Profile) -> View | None:
 def _row(
     here: Profile, there: Profile, own: Timing | None, timing: Timing | None, href: str
 ) -> View:
-    """A version on one device; `href` links to its page there, "" for this page."""
+    """A version on one device; `href` links to its page there; "" for this page."""
     seconds = timing.time.value if timing else kernel_seconds(there)
     seen = _("under the profiler") if timing is None and seconds is not None else ""
     other = "" if there.source_hash == here.source_hash else _("from a different source")
@@ -299,7 +299,7 @@ def _view(
 def _near(launches: int, speaks: bool) -> int | None:
     """The number of lines shown around those with counters in a launch's sources; None: all.
 
-    Launches from one file would repeat it: the longest one shows the most of it.
+    Launches from one file would repeat it: the longest launch shows the most of it.
     """
     if speaks:
         return None if launches <= _WHOLE_SOURCES else 8
@@ -326,7 +326,7 @@ def version_view(
     head: Head,
     strips: Mapping[tuple[str, str, str], tuple[Phrase, ...]] = {},
 ) -> View:
-    """The page of a stored profile of `rung`; `strips`: of steps rendered before.
+    """The page of a stored profile of `rung`; `strips`: those of steps rendered before.
 
     Raises MissingError, DataError: the records on another device cannot be read.
     """
@@ -373,7 +373,7 @@ def render_version(path: str, view: View) -> Rendered:
     return Rendered(html=html, beside={name: code_script(code)} if code else {})
 
 
-#: Charts and counter columns for more launches than this would be a wall, not a picture.
+#: Charts and counter columns for more launches than this would be unreadable.
 _SIDE_BY_SIDE = 12
 #: The length of a kernel's name beside a bar or in a table with many columns.
 _LONGEST = 36
@@ -391,7 +391,7 @@ def _names(launches: tuple[Launch, ...]) -> list[str]:
 def report_view(profile: Profile, name: str) -> View:
     """The overview of the report file `name`."""
     launches = profiled(profile)
-    # Readers of a long report look for the longest launches; they stay in the file's order.
+    # Readers of a long report look for the longest launches, which stay in the file's order.
     longest = sorted(launches, key=lambda item: -(value_of(item, "duration") or 0.0))[
         :_SIDE_BY_SIDE
     ]
