@@ -109,10 +109,10 @@ DEEP = 5000
 ODD = {
     "deep settings": ("pyproject.toml", "[tool.workbench]\na = " + "[" * DEEP + "]" * DEEP, 2),
     "a number of 5,000 digits": ("pyproject.toml", "[tool.workbench]\na = " + "9" * DEEP, 2),
-    "deep front matter": ("kernels/demo/v8.cu", f"/* ---\na = {'[' * 3000}\n--- */\n", 2),
-    "digits in front matter": ("kernels/demo/v8.cu", f"/* ---\na = {'9' * DEEP}\n--- */\n", 2),
-    "a deep helper": ("kernels/demo/helper.py", "x = " + "(" * 3000 + ")" * 3000, 2),
-    "a helper of signs": ("kernels/demo/helper.py", "x = " + "-" * 100_000 + "1", 2),
+    "deep front matter": ("kernels/demo/v8.cu", f"/* ---\na = {'[' * 3000}\n--- */\n", 0),
+    "digits in front matter": ("kernels/demo/v8.cu", f"/* ---\na = {'9' * DEEP}\n--- */\n", 0),
+    "a deep helper": ("kernels/demo/helper.py", "x = " + "(" * 3000 + ")" * 3000, 0),
+    "a helper of signs": ("kernels/demo/helper.py", "x = " + "-" * 100_000 + "1", 0),
 }
 
 

@@ -18,7 +18,7 @@ from workbench.compile.build import BuildResult
 from workbench.engines import Subject, Where
 from workbench.engines.host.job import TimeOptions
 from workbench.engines.ncu.engine import GpuEngine
-from workbench.errors import KernelError, WorkbenchError
+from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.measure.experiment import Experiment
 from workbench.measure.plan import Combination
 from workbench.model import Build, SourceFile, Timing
@@ -137,6 +137,8 @@ def builds_into(folder: Path) -> Callable[..., BuildResult]:
     """A compiler whose cubins the stand-in for the GPU loads; they lie in `folder`."""
 
     def build(project: Project, version: Version, arch: str, *, limit: Deadline) -> BuildResult:
+        if not arch.startswith("sm_"):
+            raise UsageError(f"`{arch}` is not an architecture", "Write it like sm_90 or sm_90a.")
         if "does not compile" in version.text:
             raise KernelError(f"{version.path}:9: error: expected a ;", "Correct the file.")
         takes = re.search(r"// takes ([\d.]+)", version.text)
