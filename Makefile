@@ -9,6 +9,8 @@ BIN    := $(VENV)/bin
 STUDY  ?=
 # Tests that wait for a process leave a core idle: one more of them than there are cores.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Importing all modules of tests takes half a minute: those that name a mark (`WHOLE`: of attacks).
+MARKED = $(shell grep -rlE '(mark\.($(1))|WHOLE)\b' --include='test_*.py' workbench tests | sort -r)
 # Byte-compiling every installed module costs more than the demo itself.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # What is imported is compiled once and kept, whatever the shell says: the tests start thousands
@@ -57,16 +59,16 @@ unit: $(VENV)/.dev ## The quick tests alone
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not gpu and not slow and not long and not attack and not cluster"
 
 test-attacks: $(VENV)/.dev ## All kills, full disks, hostile files, broken kernels (a quarter of an hour)
-	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m attack
+	WORKBENCH_ATTACKS=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m attack $(call MARKED,attack)
 
 test-slow: $(VENV)/.dev ## The slow tests: a real browser, whole studies on the CPU, a hundredth of the attacks
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "(slow or attack) and not gpu"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "(slow or attack) and not gpu" $(call MARKED,slow|attack|browser)
 
 test-again: $(VENV)/.dev ## What failed last time, once more and one after the other (a busy machine fails clocks)
 	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 test-long: $(VENV)/.dev ## What the slow tests leave out: the other verify problems and mistakes, all recordings
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long $(call MARKED,long)
 
 lint: $(VENV)/.dev ## Style, types and import borders
 	$(BIN)/ruff check .

@@ -32,6 +32,8 @@ def copy_without(features: Iterable[Feature], to: Path) -> None:
     for name in tracked():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPO / name, to / name)
+    for kept in (REPO / "workbench").rglob("__pycache__"):  # compiling all takes longer than a test
+        shutil.copytree(kept, to / kept.relative_to(REPO), dirs_exist_ok=True)
     for feature in features:
         delete(feature, to)
 

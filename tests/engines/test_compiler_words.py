@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
@@ -103,8 +102,7 @@ class Lab:
 
 
 @pytest.fixture
-def lab(maker: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def lab(maker: Maker) -> Lab:
     return Lab(maker)
 
 

@@ -58,12 +58,13 @@ def broken() -> tuple[Project, Study]:
     return project, load_study(project, "broken")
 
 
-def shipped() -> list[tuple[str, str]]:
+def shipped() -> list[tuple[str, str, int]]:
+    """Versions by study and name, each with its place in the ladder."""
     project = require_project(REPO)
     return [
-        (name, version.id)
+        (name, version.id, place)
         for name in study_names(project)
-        for version in load_study(project, name).versions.values()
+        for place, version in enumerate(load_study(project, name).versions.values())
         if version.kind != "python"
     ]
 
@@ -91,9 +92,12 @@ def portions(study: Study, version: Version) -> tuple[list[Problem], list[Proble
 @pytest.mark.parametrize(
     ("study", "version", "portion"),
     [
-        pytest.param(*each, portion, marks=mark)
-        for portion, mark in ((0, pytest.mark.slow), (1, pytest.mark.long))
-        for each in shipped()
+        # Neighbours share all but one step: of two, the slow tests take one.
+        pytest.param(
+            *each, portion, marks=pytest.mark.long if portion or place % 2 else pytest.mark.slow
+        )
+        for portion in (0, 1)
+        for *each, place in shipped()
     ],
 )
 def test_every_shipped_version_is_right_on_the_verify_problems_it_can_do(

@@ -7,6 +7,7 @@ of the emulator's faults are followed, an edit each, or it is said where else th
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +67,11 @@ def hints(package: str) -> list[Hint]:
     return found
 
 
-HINTS = [*hints("workbench"), *hints("ptxemu")]
+@functools.cache
+def all_hints() -> list[Hint]:
+    return [*hints("workbench"), *hints("ptxemu")]
+
+
 #: Options of other programs that hints name: ncu's, a container's, pip's, a queue's.
 FOREIGN = {
     "--cap-add", "--force-reinstall", "--gres", "--kernel-name", "--launch", "--launch-count",
@@ -76,31 +81,29 @@ FOREIGN = {
 
 
 def test_there_are_hints_to_check() -> None:
-    assert len(HINTS) > 400
-    assert sum("workbench " in hint.text for hint in HINTS) > 30
+    assert len(all_hints()) > 400
+    assert sum("workbench " in hint.text for hint in all_hints()) > 30
 
 
-def _commands(text: str) -> list[str]:
-    return [each for each in re.findall(r"`(workbench [^`]+)`", text) if "…" not in each]
-
-
-COMMANDS = [Hint(hint.place, each) for hint in HINTS for each in _commands(hint.text)]
-
-
-@pytest.mark.parametrize("hint", COMMANDS, ids=lambda hint: f"{hint.place} {hint.text}"[:80])
-def test_a_command_that_a_hint_names_is_one(hint: Hint) -> None:
-    text = hint.text.replace("{}/{}", "s/v1").replace("{}", _VALUE)
-    arguments = (words(text) or [])[1:]
-    assert arguments and (arguments[0] in cli.COMMANDS or arguments[0].startswith("-")), text
-    pages = arguments[1:] if arguments[0] == "docs" and "{}" not in hint.text else []
-    if pages and pages[0] != "schema":
-        assert page(arguments[1]).startswith(("#", "---"))
-    try:
-        parsed(arguments)
-    except click.MissingParameter:  # a mention of a command, whose arguments are another matter
-        assert len(arguments) == 1 or "{}" in hint.text, text
-    except click.BadParameter:  # of a value that stands for another one
-        assert "{}" in hint.text, text
+def test_a_command_that_a_hint_names_is_one() -> None:
+    named = [
+        (hint.place, command)
+        for hint in all_hints()
+        for command in re.findall(r"`(workbench [^`…]+)`", hint.text)
+    ]
+    for place, command in named:
+        arguments = (words(command.replace("{}/{}", "s/v1").replace("{}", _VALUE)) or [])[1:]
+        said, whole = f"{place}: {command}", "{}" not in command
+        assert arguments and (arguments[0] in cli.COMMANDS or arguments[0].startswith("-")), said
+        pages = arguments[1:] if arguments[0] == "docs" and whole else []
+        if pages and pages[0] != "schema":
+            assert page(arguments[1]).startswith(("#", "---"))
+        try:
+            parsed(arguments)
+        except click.MissingParameter:  # a mention of a command, whose arguments are another matter
+            assert len(arguments) == 1 or not whole, said
+        except click.BadParameter:  # of a value that stands for another one
+            assert not whole, said
 
 
 def test_an_option_that_a_hint_names_is_one() -> None:
@@ -113,7 +116,7 @@ def test_an_option_that_a_hint_names_is_one() -> None:
         }
     named = {
         option: hint.place
-        for hint in HINTS
+        for hint in all_hints()
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", hint.text)
     }
     assert len(named) > 30

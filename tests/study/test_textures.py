@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from ptxemu import Texture
+from tests.study.test_tensormaps import launched
 from tests.study_maker import VERSION, Maker
 from tests.told import english
 from workbench.errors import UsageError
-from workbench.study.launches import ResolvedLaunch, TextureArg, resolve_launches
+from workbench.study.launches import ResolvedLaunch, TextureArg
 from workbench.study.signatures import check_arguments
 from workbench.study.sources import source_hash
 
@@ -36,13 +37,6 @@ FIRST = 14  # the line of the first [[texture]]
 
 def bound(text: str = TEXTURES, args: str = '"image", "bytes", "y"') -> str:
     return VERSION.replace("[[launch]]", text + "[[launch]]").replace('"x", "y"', args)
-
-
-def launched(maker: Maker, text: str) -> ResolvedLaunch:
-    maker.write("v0.cu", text)
-    study = maker.load()
-    (launch,) = resolve_launches(study, study.version("v0"), study.problem())
-    return launch
 
 
 def test_textures_are_resolved_and_travel_to_the_worker(maker: Maker) -> None:

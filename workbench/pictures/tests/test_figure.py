@@ -24,7 +24,7 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(REPO)
-    targets = TARGETS.get(kind, ("sgemm",))
+    targets = TARGETS.get(kind, ("scale_add",))
     out = tmp_path / "x.svg"
     done = CliRunner().invoke(app, ["export", "figure", kind, *targets, "--out", str(out)])
     assert (done.exit_code, done.output) == (0, f"{out}\n"), done.output
@@ -38,10 +38,10 @@ def test_a_picture_has_the_marks_of_the_pages_figure(
     assert picture(figure, "png").startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("targets", [("sgemm",), ("sgemm/v2", "sgemm/v3")])
+@pytest.mark.parametrize("targets", [("conv2d_tile",), ("sgemm/v2", "sgemm/v3")])
 def test_a_card_is_a_picture_of_one_size(targets: tuple[str, ...]) -> None:
     card = card_of(CoreSession(REPO), targets, Selection())
-    assert (b">cublas  " if len(targets) == 1 else b"float As[T][T + 1];") in card
+    assert (b">cudnn  " if len(targets) == 1 else b"float As[T][T + 1];") in card
     assert drawn(card, "png")[16:24] == (1200).to_bytes(4, "big") + (630).to_bytes(4, "big")
 
 
@@ -57,14 +57,14 @@ def test_a_study_without_records_has_no_figure(
 
 def test_what_it_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(REPO)
-    for words in (["step", "v2"], ["ladder", "sgemm", "conv2d"], ["ladder", "--out", "x.gif"]):
+    for words in (["step", "v2"], ["ladder", "scale_add", "conv2d"], ["ladder", "--out", "x.gif"]):
         with pytest.raises(UsageError):
             CliRunner().invoke(app, ["export", "figure", *words], catch_exceptions=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingError) as error:
         CliRunner().invoke(
             app,
-            ["export", "figure", "ladder", "sgemm", "--out", str(tmp_path / "x.svg")],
+            ["export", "figure", "ladder", "scale_add", "--out", str(tmp_path / "x.svg")],
             catch_exceptions=False,
         )
     assert "pip install" in error.value.hint and not list(tmp_path.iterdir())

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.commands.test_new import new
 from tests.factories import keep_tuning, make_profile
 from workbench.cli import app
-from workbench.commands.new import command
-from workbench.errors import MissingError, UsageError, WorkbenchError
+from workbench.errors import MissingError, UsageError
 from workbench.ladder.tunings import Trial, TuningBegun, Value, Values
 from workbench.project import find_project
 from workbench.store import Store
@@ -80,14 +80,6 @@ def tune(root: Path, *trials: tuple[str, Values, float], engine: str = "gpu") ->
             for problem, values, seconds in trials
         ],
     )
-
-
-def new(*arguments: str) -> str:
-    result = CliRunner().invoke(command, list(arguments))
-    if isinstance(result.exception, WorkbenchError):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def values(root: Path, **changes: Value) -> Values:
