@@ -81,6 +81,10 @@ def test_a_narrow_page_is_unified(compared: Path, open_page: Open) -> None:
     page = open_page(compared, width=390)
     a, b = page.locator("#old-L22").bounding_box(), page.locator("#L38").bounding_box()
     assert a["x"] == b["x"] and a["y"] < b["y"]
+    # A window of code ends between two lines, and its button stands below it.
+    ends = "(box) => Array.from(box.querySelectorAll('td'), (td) => td.offsetTop + td.offsetHeight)"
+    box = page.locator(".hunk .codes.window:has(+ .heats)").first
+    assert box.evaluate("(box) => box.scrollTop + box.clientHeight") in box.evaluate(ends)
 
 
 def test_differences_and_symbols_are_marked(compared: Path, open_page: Open) -> None:
@@ -247,11 +251,7 @@ def test_the_machine_code_of_a_hunk_is_aligned_and_sorts_by_time(
     rows = card.locator(".mcode tbody tr")
     rows.nth(5).wait_for()
     assert "instructions" in card.locator("details.mc summary").inner_text()
-    assert (
-        card.locator(".mcode thead th").all_inner_texts()
-        == 2 * [*("sgemm_v2", "line", "time", "instruction")]
-        or card.locator(".mcode thead th").count() == 8
-    )
+    assert card.locator(".mcode thead th").count() == 8
     old = rows.locator("td:nth-child(4) b").all_inner_texts()
     new = rows.locator("td:nth-child(8) b").all_inner_texts()
     assert "LDS" in {name.partition(".")[0] for name in old}

@@ -192,7 +192,7 @@
     const tools = Object.assign(part("div"), { className: "heats" });
     const whole = () => { box.classList.remove("window"); tools.remove(); };
     tools.append(Object.assign(part("button", _("Show all lines")), { type: "button", onclick: whole }));
-    box.append(tools);
+    box.after(tools);
   }
   // Code in a window opens at its hottest line, of a hunk at the hottest that changed; a long file
   // without any starts where its counters do. The page itself does not move.
@@ -204,7 +204,9 @@
     const first = (hottest && hottest.closest("td")) || (own[0] || box).querySelector(".mod td, tr[data-n]");
     if (!first || location.hash) continue;
     const top = first.getBoundingClientRect().top - box.getBoundingClientRect().top;
-    if (top > 0.8 * box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
+    // Whole lines: those of a hunk are 20 pixels high, as its window's height expects.
+    const above = Math.max(0, top - box.clientHeight / 3);
+    if (top > 0.8 * box.clientHeight) box.scrollTop = above - above % 20;
   }
 
   // --- hot lines: the next one, the hottest first, and a map of the window ------------
