@@ -42,18 +42,13 @@ def test_the_gutter_switches_on_both_sides(compared: Path, open_page: Open) -> N
     assert old.locator("span").get_attribute("title") == "32.0× the ideal"
     page.locator("input[name=pair-gutter][value=time]").check()
     assert "µs" in old.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[name=pair-gutter][value=shared]").is_checked()
 
 
 #: The store to the padded array, on the old side and on the new one.
 SIDES = (("old-", 28), ("", 44))
-
-
-def test_the_gutter_switches_by_keyboard(compared: Path, open_page: Open) -> None:
-    page = open_page(compared)
-    page.locator("input[name=pair-gutter][value=time]").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert page.locator("input[name=pair-gutter][value=shared]").is_checked()
 
 
 def test_side_by_side_and_unified(compared: Path, open_page: Open) -> None:
