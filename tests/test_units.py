@@ -135,6 +135,7 @@ def test_an_extent_is_exact() -> None:
     ("speedup", "words"),
     [
         (1.38, "1.38× faster"),
+        (1.013, "1.01× faster"),
         (1 / 2.1, "2.10× slower"),
         (1.0004, "0.0400% faster"),
         (1 / 1.0004, "0.0400% slower"),
@@ -142,6 +143,7 @@ def test_an_extent_is_exact() -> None:
 )
 def test_a_speed_says_its_direction(speedup: float, words: str) -> None:
     assert units.faster(speedup) == words
+    assert units.won(speedup) is {"1.38× faster": True, "2.10× slower": False}.get(words)
 
 
 def test_a_line_begins_with_a_capital_and_keeps_its_other_letters() -> None:

@@ -225,6 +225,11 @@ def faster(speedup: float, more: str | None = None) -> str:
     return words.format(factor=factor(ratio))
 
 
+def won(speedup: float) -> bool | None:
+    """True if it is faster, False if slower; None up to 1.01×, which is no win."""
+    return None if digits3(max(speedup, 1 / speedup)) in ("1.00", "1.01") else speedup > 1
+
+
 def when(captured: str) -> str:
     """An ISO time for people: ``2026-11-20 23:51 UTC``; a word if it is unknown."""
     if not captured:

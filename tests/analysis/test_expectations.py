@@ -164,9 +164,13 @@ def test_measured_times_judge_the_duration() -> None:
     comparison = compare(
         old, new, old_time=make_timing(300e-6), new_time=make_timing(200e-6, version="v3")
     )
-    (found,) = judge([Expectation(counter="duration", change="-30%", line=9, why="w")], comparison)
-    assert (found.verdict, found.line, found.why) == ("confirmed", 9, "w")
-    assert found.observed == "−33.3%"
+    # What was measured is in the unit of what was predicted.
+    measured = {"-30%": "−33.3%", "< 0.7x": "0.667×", "< 0.00025": "300 µs → 200 µs"}
+    for change, observed in measured.items():
+        expected = Expectation(counter="duration", change=change, line=9, why="w")
+        (found,) = judge([expected], comparison)
+        assert (found.verdict, found.line, found.why) == ("confirmed", 9, "w")
+        assert found.observed == observed
 
 
 def test_what_was_covered_of_the_predicted_change_is_said() -> None:

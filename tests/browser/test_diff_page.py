@@ -42,18 +42,13 @@ def test_the_gutter_switches_on_both_sides(compared: Path, open_page: Open) -> N
     assert old.locator("span").get_attribute("title") == "32.0× the ideal"
     page.locator("input[name=pair-gutter][value=time]").check()
     assert "µs" in old.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[name=pair-gutter][value=shared]").is_checked()
 
 
 #: The store to the padded array, on the old side and on the new one.
 SIDES = (("old-", 28), ("", 44))
-
-
-def test_the_gutter_switches_by_keyboard(compared: Path, open_page: Open) -> None:
-    page = open_page(compared)
-    page.locator("input[name=pair-gutter][value=time]").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert page.locator("input[name=pair-gutter][value=shared]").is_checked()
 
 
 def test_side_by_side_and_unified(compared: Path, open_page: Open) -> None:
@@ -81,6 +76,10 @@ def test_a_narrow_page_is_unified(compared: Path, open_page: Open) -> None:
     page = open_page(compared, width=390)
     a, b = page.locator("#old-L22").bounding_box(), page.locator("#L38").bounding_box()
     assert a["x"] == b["x"] and a["y"] < b["y"]
+    # A window of code ends between two lines, and its button stands below it.
+    ends = "(box) => Array.from(box.querySelectorAll('td'), (td) => td.offsetTop + td.offsetHeight)"
+    box = page.locator(".hunk .codes.window:has(+ .heats)").first
+    assert box.evaluate("(box) => box.scrollTop + box.clientHeight") in box.evaluate(ends)
 
 
 def test_differences_and_symbols_are_marked(compared: Path, open_page: Open) -> None:
@@ -247,11 +246,7 @@ def test_the_machine_code_of_a_hunk_is_aligned_and_sorts_by_time(
     rows = card.locator(".mcode tbody tr")
     rows.nth(5).wait_for()
     assert "instructions" in card.locator("details.mc summary").inner_text()
-    assert (
-        card.locator(".mcode thead th").all_inner_texts()
-        == 2 * [*("sgemm_v2", "line", "time", "instruction")]
-        or card.locator(".mcode thead th").count() == 8
-    )
+    assert card.locator(".mcode thead th").count() == 8
     old = rows.locator("td:nth-child(4) b").all_inner_texts()
     new = rows.locator("td:nth-child(8) b").all_inner_texts()
     assert "LDS" in {name.partition(".")[0] for name in old}

@@ -13,7 +13,6 @@ from tests.factories import make_instructions, make_launch, make_profile
 from workbench import units
 from workbench.analysis.limits.roofline import Level, Position, Roof
 from workbench.views.html.charts import figure as charts
-from workbench.views.html.charts import roof as charts_labels
 from workbench.views.html.charts import roof as charts_roof
 from workbench.views.html.charts.figure import IntervalBar, Mark
 from workbench.views.html.charts.lines import Axis, Point, Series, lines, round_places
@@ -114,7 +113,7 @@ def test_what_is_written_of_a_ceiling_lies_on_no_point(
     for dot in dots:
         x = width * (math.log10(dot.intensity) - left) / (right - left)
         y = height * (high - math.log10(dot.rate)) / (high - low)
-        assert not box.meets(charts_labels.Box(x - 5, y - 5, x + 5, y + 5))
+        assert not box.meets(charts_roof.Box(x - 5, y - 5, x + 5, y + 5))
 
 
 def test_a_launch_is_told_the_roof_that_it_is_closest_to() -> None:
@@ -174,8 +173,9 @@ def test_names_cannot_carry_markup_into_a_chart() -> None:
 def test_every_unit_in_use_has_its_own_ceiling() -> None:
     low = Roof(flops=60e12, bandwidth=4e12)
     high = Roof(flops=900e12, bandwidth=4e12, unit="tensor half")
-    dot = charts_roof.Dot("v1", 100.0, 5e12, "hover")
+    dot = charts_roof.Dot("v1", 100.0, 5e13, "hover")
     figure = charts_roof.roofline("x", "label", [("DRAM", [dot])], [low, high], path=True)
+    assert traces(figure)[-1]["textposition"] == ["bottom center"]  # not upon the ceiling above
     tops = [max(trace["y"]) for trace in traces(figure) if trace["mode"] == "lines"]
     assert tops == [60e12, 900e12]
     texts = [note["text"] for note in figure.spec["layout"]["annotations"]]
@@ -218,7 +218,7 @@ def test_no_label_covers_a_point_or_another_label(spots: list[Spot]) -> None:
     labels = placed(spots, 400, 200)
     assert len(labels) == len(spots)
     drawn = [
-        (spot, charts_labels.box(spot, label.side))
+        (spot, charts_roof.box(spot, label.side))
         for spot, label in zip(spots, labels, strict=True)
         if label.text
     ]

@@ -133,7 +133,7 @@ def test_a_page_waits_for_two_small_scripts(site: Path, repo: Path) -> None:
     """The charts' library and the instructions are read when the page has become usable."""
     assets = repo / "workbench/views/html/assets"
     small = [assets / name for name in ("workbench.js", "around.js")]
-    assert sum(path.stat().st_size for path in small) < 57_000
+    assert sum(path.stat().st_size for path in small) < 53_000
     for path in pages(site):
         scripts = [a for tag, a in Page(path).tags if tag == "script" and "src" in a]
         started = [a for a in scripts if a.get("type", "") != "text/x-later"]

@@ -31,7 +31,7 @@ from workbench.counters import ESTIMATED, MACHINE, Counter, catalog
 from workbench.language import _
 from workbench.model import Profile, Record, Rule
 from workbench.specs import Expectation, Prediction, parse_prediction
-from workbench.units import quantity, relative
+from workbench.units import Number, factor, quantity, relative
 
 Verdict = Literal["confirmed", "refuted", "inconclusive"]
 
@@ -98,11 +98,11 @@ def _judge(expectation: Expectation, comparison: Comparison) -> Judgement:
     if counter is not None and counter.id == "duration" and comparison.time is not None:
         # Times measured outside the profiler are preferred.
         time = comparison.time
-        observed = relative(time.old_s, time.new_s)
+        observed = _change(time.old_s, time.new_s, "s", prediction.form)
         noise = time.old_s * max(0.0, 1 / time.low - 1 / time.speedup)
         verdict, reason = _decide(prediction, time.old_s, time.new_s, noise, time.moved, "s")
     elif delta is not None and delta.old is not None and delta.new is not None:
-        observed = observed_change(delta)
+        observed = observed_change(delta, prediction.form)
         if delta.ncu.startswith(MACHINE):
             observed += _(ESTIMATED)
         targets = (prediction.number,) if prediction.form == "to" else ()
@@ -139,13 +139,19 @@ def _of_counter(prediction: Prediction, delta: Delta) -> tuple[Verdict, str]:
     return verdicts[0]
 
 
-def observed_change(delta: Delta) -> str:
-    """A counter's change, in the form that a reader compares with a prediction."""
+def observed_change(delta: Delta, form: str = "") -> str:
+    """A counter's change, in the unit of a prediction of that form."""
     if delta.old is None or delta.new is None:
         return "—"
-    if delta.old == 0 or delta.unit == "%":
-        return f"{quantity(delta.old, delta.unit)} → {quantity(delta.new, delta.unit)}"
-    return relative(delta.old, delta.new)
+    return _change(delta.old, delta.new, delta.unit, form)
+
+
+def _change(old: Number, new: Number, unit: str, form: str) -> str:
+    if form in ("ratio", "factor") and old:
+        return factor(new / old)
+    if old == 0 or unit == "%" or form in ("to", "bound"):
+        return f"{quantity(old, unit)} → {quantity(new, unit)}"
+    return relative(old, new)
 
 
 def _decide(

@@ -39,6 +39,7 @@ from workbench.units import (
     listed,
     quantity,
     signed,
+    won,
 )
 
 #: Least part of the longer duration for which time without an edit is shown.
@@ -664,15 +665,14 @@ def time_row(comparison: Comparison, more: str | None) -> TimeRow | None:
     told = speed.moved or more is not None
     note = _("under the profiler; no time is recorded")
     if time is not None:
-        slower = speed.speedup < 1
-        text = _("slow-down {range} (95%)") if slower else _("speed-up {range} (95%)")
+        text = _("speed-up {range} (95%)") if speed.speedup >= 1 else _("slow-down {range} (95%)")
         note = text.format(range=interval(time.low, time.speedup, time.high))
     return TimeRow(
         words=faster(speed.speedup, more) if told else _("equally fast"),
         times=f"{quantity(speed.old_s, 's')} → {quantity(speed.new_s, 's')}",
         change=signed(speed.new_s - speed.old_s, "s"),
         note=note,
-        good=speed.speedup > 1 if speed.moved and more is None else None,
+        good=won(speed.speedup) if speed.moved and more is None else None,
     )
 
 

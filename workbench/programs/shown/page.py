@@ -33,6 +33,7 @@ from workbench.views.html.parts import (
     profiled,
     stacked,
     strip_links,
+    tied,
 )
 
 # --- one program ----------------------------------------------------------------------
@@ -107,8 +108,8 @@ def program_view(
             notices=tuple(notices),
         ),
         # Tiles show the time and how much of it the GPU was busy.
-        lede=said[0],
-        more=said[1:],
+        lede=tied(said[0]),
+        more=tuple(map(tied, said[1:])),
         spent=stacked([""], [(row.name, (row.share,)) for row in rows]),
         timed=timed,
         tiles=(_time_tile(total(survey)), launched, _busy_tile(survey))
@@ -265,8 +266,8 @@ def program_diff_view(
             chips=program_chips(captures),
             notices=difference.warnings,
         ),
-        lede=said[0],
-        more=said[1:],
+        lede=tied(said[0]),
+        more=tuple(map(tied, said[1:])),
         reasons=difference.reasons,
         timed=difference.timed,
         tiles=_tiles(difference),

@@ -239,9 +239,7 @@ def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> di
 def array_name(state: RunState, index: int) -> str:
     """The name of an allocation: its pointer's name, else its line, else its number."""
     place = place_of(state.allocations[index])
-    if place is None:
-        return f"array {index + 1}"
-    return pointer_name(place) or f"the array of {place}"
+    return f"array {index + 1}" if place is None else pointer_name(place) or f"the array of {place}"
 
 
 def _run(

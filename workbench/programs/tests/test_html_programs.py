@@ -103,7 +103,7 @@ def test_a_program_shows_its_kernels_and_leads_to_their_launches(
     text = page.read_text(encoding="utf-8")
     found = rows(text.partition('id="looked"')[0])
     (launch,) = page.parent.glob("launch*.html")
-    assert "14.8 ms on the GPU" in text and "commit 6b073509d62e" in text
+    assert "14.8\N{NO-BREAK SPACE}ms on the GPU" in text and "commit 6b073509d62e" in text
     assert f'<a class="go" href="{launch.name}">softmax_rows</a>' in text
     assert re.search(rf'<a href="{launch.name}#L\d+">line \d+</a>', text)
     assert found["vectorized_elementwise_kernel"][6:8] == ["16,384", "128"]

@@ -149,6 +149,7 @@ def test_the_page_is_linked_from_its_version_and_the_ladder(tmp_path: Path) -> N
     for said in (told, "TILE=32 UNROLL=4", "registers → occupancy", "2.20×", "TILE × UNROLL"):
         assert said in page.text
     assert page.json["effects-data"]["data"][0]["y"][0] == "TILE"
+    assert "../../../../studies/demo/h200/n1024/v2.html" in page.links  # of its breadcrumb
     for other in ("v2.html", "index.html"):
         assert "v2.tuned.html" in Page(path.with_name(other)).links
     assert "v2.tuned.html" not in Page(path.with_name("v0.html")).links

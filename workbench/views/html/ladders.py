@@ -154,7 +154,7 @@ def tuned_head(ladder: Ladder, tuning: Tuning) -> Head:
     rung = ladder.rung(tuning.version)
     heading = rung.title or ladder.study.title
     page = rung_page(rung)
-    crumbs = Link(tuning.version, page) if page else Link(tuning.version)
+    crumbs = Link(tuning.version, page and f"{ladder_folder(ladder)}/{page}")
     return Head(
         name=tuning.version,
         heading=_("{title}, tuned").format(title=heading),

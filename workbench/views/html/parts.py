@@ -133,16 +133,11 @@ def percent(share: float) -> str:
     return units.quantity(100.0 * share, "%")
 
 
-def plus_minus(error: float, value_: float) -> str:
-    """An error relative to its value: ``±0.213%``."""
-    return f"±{percent(error / value_ if value_ else 0.0)}"
-
-
 def interval(timing: Timing) -> str:
     """The 95% interval of the median, and unusual conditions of the measurement."""
     time = timing.time
     # In percent, as the ends of a narrow interval have the same three digits.
-    said = f"{plus_minus(time.error, time.value)} (95%)"
+    said = f"±{percent(time.error / time.value if time.value else 0.0)} (95%)"
     if not timing.converged:
         said += _(", not settled")
     return said if timing.cache == "cold" else said + _(", warm cache")

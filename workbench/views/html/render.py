@@ -70,10 +70,10 @@ def clause(text: str) -> str:
 
 
 def apart(speedup: Estimate) -> str:
-    """The class of a ratio of two times: "" if a bound is 1, or is written as 1."""
+    """The class of a ratio of two times: "" if a bound is 1, or is written as 1, or it is small."""
     if units.digits3(1.0) in map(units.digits3, (speedup.low, 1 / speedup.high)):
         return ""
-    return "good" if speedup.low > 1 else "bad" if speedup.high < 1 else ""
+    return tone_of(units.won(speedup.value)) if not speedup.low <= 1 <= speedup.high else ""
 
 
 def bounds(speedup: Estimate) -> str:
@@ -173,7 +173,7 @@ _FILTERS = {
     **{each.__name__: each for each in (apart, clause, explained, floor, gained, hue)},
     **{each.__name__: each for each in (interval, key, message, percent, predicted, shape)},
     **{each.__name__: each for each in (stall, step_ratio, term, told, width)},
-    **{each.__name__: each for each in (amount, noise, relative)},  # of `Delta`
+    **{each.__name__: each for each in (amount, noise, relative, units.won)},
     "counter": find_counter,
     "digits": units.digits3,
     "from": lambda html, page: Markup(str(html).replace('href="#', f'href="{page}#')),

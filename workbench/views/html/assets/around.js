@@ -2,42 +2,27 @@
 // are is read from site.js, beside the index, when somebody asks for it. Every page reads without.
 "use strict";
 (() => {
-  // What is said to people: marked with _ for `make catalogue`; {names} are filled in.
-  const { twin, words } = window.workbenchLanguage || { twin: "", words: {} };
-  const _ = (text, values = {}) => (words[text] || text).replace(/\{(\w+)\}/g, (found, name) => values[name] ?? found);
-  const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
-  const make = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text }, more);
+  const { _, all, part: make, button: press, remember: memory } = window.workbench;
+  const { twin } = window.workbenchLanguage || { twin: "" };
   const button = (text, label, act) => {
-    const node = make("button", text, { type: "button", onclick: act });
-    if (label) node.setAttribute("aria-label", label);
+    const node = press(text, act);
+    if (label) node.ariaLabel = label;
     return node;
-  };
-  const memory = (key, value) => {
-    try {
-      if (value !== undefined) localStorage.setItem(key, value);
-      return localStorage.getItem(key) || "";
-    } catch {
-      return ""; // pages from a disk may be denied a memory
-    }
   };
   // A page that stands alone has no stylesheet beside it, and nothing to lead to.
   const sheet = document.querySelector("link[rel=stylesheet]");
   const root = sheet && sheet.getAttribute("href").replace(/assets\/.*$/, "");
   const listing = (folder) => new Promise((done, failed) => {
-    const script = make("script", "", { src: `${folder}site.js` });
-    script.onload = () => done(window.workbenchSite);
-    script.onerror = () => failed(new Error(_("site.js is missing next to the index")));
-    document.head.append(script);
+    const onerror = () => failed(new Error(_("site.js is missing next to the index")));
+    document.head.append(make("script", "", { src: `${folder}site.js`, onload: () => done(window.workbenchSite), onerror }));
   });
   let asked = null;
   const site = () => (asked ||= listing(root));
 
-  // --- a panel over the page: a menu, the search, the keys -------------------------------
+  // A panel over the page: a menu, the search, the keys.
   function panel(title, ...content) {
     for (const old of all(".menu")) old.remove();
-    const node = make("div", "", { className: "menu", popover: "auto" });
-    node.setAttribute("role", "dialog");
-    node.setAttribute("aria-label", title);
+    const node = make("div", "", { className: "menu", popover: "auto", role: "dialog", ariaLabel: title });
     node.append(make("h2", title), ...content);
     document.body.append(node);
     node.showPopover();
@@ -45,24 +30,14 @@
     if (first) first.focus();
     return node;
   }
-  const links = (items) => {
-    const list = make("ul", "");
-    list.append(...items.map(([text, href, here]) => {
-      const link = make("a", text, { href });
-      if (here) link.setAttribute("aria-current", "page");
-      const item = make("li", "");
-      item.append(link);
-      return item;
-    }));
-    return list;
+  const hold = (name, ...nodes) => {
+    const node = make(name);
+    node.append(...nodes);
+    return node;
   };
-  const command = (text) => {
-    const line = make("p", "");
-    line.append(make("code", text), " ", copier(text));
-    return line;
-  };
+  const links = (items) => hold("ul", ...items.map(([text, href, here]) => hold("li", make("a", text, { href, ariaCurrent: here ? "page" : null }))));
+  const command = (text) => hold("p", make("code", text), " ", copier(text));
 
-  // --- copies ------------------------------------------------------------------------------
   function copy(what, from) {
     const said = from.textContent;
     const done = () => {
@@ -116,7 +91,7 @@
     );
   }
 
-  // --- a recorded text at its commit and line of the repository's web page; none of a changed one ---
+  // A recorded text at its commit and line of the repository's web page; none of a changed one.
   const { web, commits } = window.workbenchCommits || { commits: {} };
   const committed = new Map(Object.entries(commits).flatMap(([commit, texts]) => Object.entries(texts).map(([name, path]) => [name, { commit, path }])));
   for (const box of all("[data-contents]")) {
@@ -133,7 +108,6 @@
     if (sides.length && !place.parentElement) box.querySelector("summary").after(place);
   }
 
-  // --- theme ---------------------------------------------------------------------------------
   const THEMES = { "": _("Theme: system"), dark: _("Theme: dark"), light: _("Theme: light") };
   function theme(name) {
     document.documentElement.style.colorScheme = name;
@@ -142,7 +116,7 @@
   }
   let chosen = theme(memory("workbench-theme"));
 
-  // --- from this page to the same of another study, device, problem or version ---------------
+  // From this page to the same of another study, device, problem or version.
   const here = /(?:^|\/)(studies\/[^/]+\/[^/]+\/[^/]+)\/([^/]*)$/.exec(decodeURI(location.pathname));
   const pages = (ladder) => [...ladder.r.flatMap(([, page, step]) => [page, step]), ...ladder.x];
   const same = (ladder) => `${root}${ladder.f}/${pages(ladder).includes(here[2]) ? here[2] : "index.html"}`;
@@ -169,14 +143,12 @@
     crumbs.after(bar);
   }
 
-  // --- any two ---------------------------------------------------------------------------------
   function compare() {
     site().then((map) => {
       const mine = own(map);
       const near = map.ladders.filter((each) => each.s === mine.s);
       const sides = [_("Old"), _("New")].map((label, side) => {
-        const select = make("select", "");
-        select.setAttribute("aria-label", label);
+        const select = make("select", "", { ariaLabel: label });
         for (const each of near) {
           for (const [id, page] of each.r.filter((row) => row[1])) {
             select.append(make("option", `${id} · ${each.d} · ${each.p}`, { value: `${near.indexOf(each)} ${id} ${page}` }));
@@ -205,15 +177,15 @@
   }
   for (const place of all("[data-compare]")) place.append(button(_("Compare any two"), "", compare));
 
-  // --- search ----------------------------------------------------------------------------------
   function entries(map) {
     const mine = here ? here[1] : "";
-    const nearest = unique([...map.ladders].sort((a, b) => (b.f === mine) - (a.f === mine)), (each) => each.s);
+    const ladders = [...map.ladders].sort((a, b) => (b.f === mine) - (a.f === mine));
+    const nearest = unique(ladders, (each) => each.s);
     const versions = nearest.flatMap((each) => each.r.map(([id, page]) => [`${each.s}/${id}  ${map.titles[each.s][id] || ""}`, `${each.f}/${page || `index.html#${id}`}`]));
     return [
       ...map.studies.map((study) => [`${study.n}: ${study.t}`, study.h]),
       ...versions,
-      ...[...map.ladders].sort((a, b) => (b.f === mine) - (a.f === mine)).flatMap((each) => each.r.filter(([, , step]) => step).map(([, , step]) => [`${each.s} ${step.replace(/\.html$/, "").replace("..", " → ")} · ${each.d} · ${each.p}`, `${each.f}/${step}`])),
+      ...ladders.flatMap((each) => each.r.filter(([, , step]) => step).map(([, , step]) => [`${each.s} ${step.replace(/\.html$/, "").replace("..", " → ")} · ${each.d} · ${each.p}`, `${each.f}/${step}`])),
       ...map.ladders.map((each) => [`${each.s} · ${each.d} · ${each.p}`, `${each.f}/index.html`]),
       ...map.files,
       ...map.counters.map(([id, title]) => [_("{name} (counter)", { name: title }), `glossary.html#${id}`]),
@@ -224,10 +196,8 @@
   function search() {
     site().then((map) => {
       const known = entries(map).map(([text, href]) => [text, `${root}${href}`]);
-      const input = make("input", "", { type: "search", placeholder: _("Study, step, counter, kernel, file:line") });
-      input.setAttribute("aria-label", _("Search"));
-      const found = make("div", "");
-      found.setAttribute("aria-live", "polite");
+      const input = make("input", "", { type: "search", placeholder: _("Study, step, counter, kernel, file:line"), ariaLabel: _("Search") });
+      const found = make("div", "", { ariaLive: "polite" });
       const tell = () => {
         const [typed, line] = /^(.*?)(?::(\d+))?$/.exec(input.value.toLowerCase()).slice(1);
         const words = typed.split(/\s+/).filter(Boolean);
@@ -245,16 +215,9 @@
     }).catch(failed);
   }
 
-  // --- keys ------------------------------------------------------------------------------------
   const KEYS = [["/", _("search")], ["j k", _("next and previous section")], ["n p", _("next and previous step or version")], ["h", _("next hot line")], ["?", _("these keys")]];
   function help() {
-    const list = make("ul", "");
-    list.append(...KEYS.map(([key, what]) => {
-      const item = make("li", "");
-      item.append(make("kbd", key), ` ${what}`);
-      return item;
-    }));
-    panel(_("Keys"), list);
+    panel(_("Keys"), hold("ul", ...KEYS.map(([key, what]) => hold("li", make("kbd", key), ` ${what}`))));
   }
   function section(step) {
     const heads = all("h1, main h2[id], main h3[id]").filter((head) => head.getClientRects().length);
@@ -286,7 +249,7 @@
     act();
   });
 
-  // --- the same page in the other language ---------------------------------------------------
+  // The same page in the other language.
   function other() {
     const depth = root.split("../").length;
     const path = decodeURI(location.pathname).split("/").slice(-depth).join("/").replace(/(^|\/)$/, "$1index.html");

@@ -7,18 +7,23 @@
   const _ = (text, values = {}) => (words[text] || text).replace(/\{(\w+)\}/g, (found, name) => values[name] ?? found);
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const json = (id) => JSON.parse(document.getElementById(id).textContent);
-  const part = (name, text) => {
-    const node = document.createElement(name);
-    if (text) node.textContent = text;
-    return node;
+  const part = (name, text, more) => Object.assign(document.createElement(name), { textContent: text || "" }, more);
+  const button = (text, onclick) => part("button", text, { type: "button", onclick });
+  const remember = (key, value) => {
+    try {
+      if (value !== undefined) localStorage.setItem(key, value);
+      return localStorage.getItem(key) || "";
+    } catch {
+      return ""; // pages from a disk may be denied a memory
+    }
   };
+  window.workbench = { _, all, part, button, remember }; // for the other script
   // The bar behind a number, and another of what exceeds the ideal.
   function bars(cell, ...widths) {
     widths.forEach((width, n) => {
       if (!(width > 0)) return;
-      const bar = part("i");
+      const bar = part("i", "", { className: n ? "x" : "" });
       bar.style.width = `${width}%`;
-      if (n) bar.className = "x";
       cell.append(bar);
     });
   }
@@ -35,18 +40,14 @@
     const later = document.getElementById(id);
     if (!scripts.has(id)) {
       scripts.set(id, new Promise((done, failed) => {
-        const script = document.createElement("script");
-        script.src = later.src;
-        script.async = true;
-        script.addEventListener("load", done);
-        script.addEventListener("error", () => failed(new Error(later.getAttribute("src"))));
-        document.head.append(script);
+        const onerror = () => failed(new Error(later.getAttribute("src")));
+        document.head.append(part("script", "", { src: later.src, onload: done, onerror }));
       }));
     }
     return scripts.get(id);
   }
 
-  // --- gutter: which counter stands beside the lines ---------------------------------
+  // Gutter: which counter stands beside the lines.
   function fillGutter(table, gutter) {
     table.querySelector("th.v").textContent = gutter.title;
     table.querySelector("th.w").textContent = gutter.note;
@@ -67,7 +68,7 @@
     });
   }
 
-  // --- the same on both sides of a diff ----------------------------------------------
+  // The same on both sides of a diff.
   function fillPair(cell, value, before) {
     cell.replaceChildren();
     if (value) bars(cell, value[1], value[2]);
@@ -89,23 +90,15 @@
     });
   }
 
-  // --- side by side or unified; a narrow page is always unified ------------------------
+  // Side by side or unified; a narrow page is always unified.
   const room = matchMedia("(min-width: 901px)");
   const layouts = document.querySelector("fieldset[data-layout]");
-  const remember = (key, value) => {
-    try {
-      if (value !== undefined) localStorage.setItem(key, value);
-      return localStorage.getItem(key);
-    } catch {
-      return null; // pages from a disk may be denied a memory
-    }
-  };
   function layOut() {
     const chosen = layouts.querySelector("input:checked").value;
     document.querySelector("main").classList.toggle("unified", chosen === "unified" || !room.matches);
   }
   if (layouts) {
-    const before = layouts.querySelector(`input[value="${CSS.escape(remember("workbench-layout") || "")}"]`);
+    const before = layouts.querySelector(`input[value="${CSS.escape(remember("workbench-layout"))}"]`);
     if (before) before.checked = true;
     layouts.addEventListener("change", (event) => {
       remember("workbench-layout", event.target.value);
@@ -115,7 +108,7 @@
     layOut();
   }
 
-  // --- one of several panels -----------------------------------------------------------
+  // One of several panels.
   for (const set of all("fieldset[data-picks]")) {
     const pick = () => {
       for (const input of all("input", set)) {
@@ -128,7 +121,7 @@
     pick();
   }
 
-  // --- one of several panels, by several choices at once -------------------------------
+  // One of several panels, by several choices at once.
   for (const box of all("[data-choices]")) {
     const panels = Array.from(document.getElementById(box.dataset.choices).children);
     const pick = () => {
@@ -143,7 +136,6 @@
     pick();
   }
 
-  // --- sorting -------------------------------------------------------------------------
   function sortable(table) {
     const body = table.tBodies[0];
     const original = Array.from(body.rows);
@@ -178,21 +170,18 @@
   // A link to each counter's row: the same markup in every row would be the most of a long page.
   for (const row of all("#counter-table tr[id]")) {
     const name = row.querySelector("a");
-    const link = part("a", "#");
-    link.className = "hash";
-    link.href = `#${row.id}`;
-    link.setAttribute("aria-label", _("Link to {what}", { what: name.textContent }));
-    name.after(" ", link);
+    const ariaLabel = _("Link to {what}", { what: name.textContent });
+    name.after(" ", part("a", "#", { className: "hash", href: `#${row.id}`, ariaLabel }));
   }
 
   // A window of code says that there is more, and shows all of it at once where that is wanted.
   for (const box of all(".hunk .codes.window")) {
     if (box.scrollHeight < box.clientHeight + 80) box.classList.remove("window");
     if (!box.matches(".window")) continue;
-    const tools = Object.assign(part("div"), { className: "heats" });
+    const tools = part("div", "", { className: "heats" });
     const whole = () => { box.classList.remove("window"); tools.remove(); };
-    tools.append(Object.assign(part("button", _("Show all lines")), { type: "button", onclick: whole }));
-    box.append(tools);
+    tools.append(button(_("Show all lines"), whole));
+    box.after(tools);
   }
   // Code in a window opens at its hottest line, of a hunk at the hottest that changed; a long file
   // without any starts where its counters do. The page itself does not move.
@@ -204,10 +193,12 @@
     const first = (hottest && hottest.closest("td")) || (own[0] || box).querySelector(".mod td, tr[data-n]");
     if (!first || location.hash) continue;
     const top = first.getBoundingClientRect().top - box.getBoundingClientRect().top;
-    if (top > 0.8 * box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
+    // Whole lines: those of a hunk are 20 pixels high, as its window's height expects.
+    const above = Math.max(0, top - box.clientHeight / 3);
+    if (top > 0.8 * box.clientHeight) box.scrollTop = above - above % 20;
   }
 
-  // --- hot lines: the next one, the hottest first, and a map of the window ------------
+  // Hot lines: the next one, the hottest first, and a map of the window.
   function heat(row) {
     const bar = row.cells[1] && row.cells[1].querySelector("i");
     return bar ? parseFloat(bar.style.width) || 0.01 : 0;
@@ -218,7 +209,7 @@
   function warm(table) {
     const box = table.closest(".window");
     const body = table.tBodies[0];
-    const map = part("div");
+    const map = part("div", "", { className: "map" });
     const view = part("b");
     let kept = null; // all rows in their order, while the hottest stand first
     let at = -1;
@@ -237,13 +228,7 @@
       }));
       follow();
     };
-    const act = (text, does) => {
-      const button = part("button", text);
-      button.type = "button";
-      button.addEventListener("click", () => does(button));
-      return button;
-    };
-    const next = act(_("Next hot line"), () => {
+    const next = button(_("Next hot line"), () => {
       const rows = hottest();
       if (!rows.length) return;
       at = (at + 1) % rows.length;
@@ -252,7 +237,7 @@
       select(rows[at].dataset.at, rows[at]);
     });
     next.dataset.next = "";
-    const sort = act(_("Hottest first"), () => {
+    const sort = button(_("Hottest first"), () => {
       const rows = kept || hottest();
       kept = kept ? null : Array.from(body.rows);
       body.replaceChildren(...rows);
@@ -261,10 +246,8 @@
       at = -1;
       draw();
     });
-    const tools = part("div");
-    tools.className = "heats";
+    const tools = part("div", "", { className: "heats" });
     tools.append(next, sort);
-    map.className = "map";
     map.addEventListener("click", (event) => {
       box.scrollTop = (event.clientY - map.getBoundingClientRect().top) / map.clientHeight * box.scrollHeight - box.clientHeight / 2;
     });
@@ -281,26 +264,21 @@
   for (const table of all("table.src:not(.ptx, .mcode)")) if (table.querySelector("td:nth-child(2) i")) warm(table);
 
   const code = () => (window.workbenchCode ? Promise.resolve() : load("code"));
-  // --- what is folded between lines ----------------------------------------------------
+  // What is folded between lines.
   function gap(columns, words, rows) {
-    const row = part("tr");
-    const cell = part("td");
-    const button = part("button", words);
-    row.className = "gap";
-    cell.colSpan = columns;
-    button.type = "button";
+    const row = part("tr", "", { className: "gap" });
+    const cell = part("td", "", { colSpan: columns });
     row.unfold = () => {
       const table = row.closest("table");
       row.replaceWith(...rows());
       table.dispatchEvent(new Event("heat"));
     };
-    button.addEventListener("click", () => code().then(row.unfold, () => undefined));
-    cell.append(button);
+    cell.append(button(words, () => code().then(row.unfold, () => undefined)));
     row.append(cell);
     return row;
   }
 
-  // --- instructions: a file beside the page holds all of them ------------------------
+  // Instructions: a file beside the page holds all of them.
   // Rows are made piece by piece while the browser is idle: a kernel has thousands.
   const PIECE = 250;
   function fill(body, count, row) {
@@ -329,8 +307,7 @@
   const word = (numbers, words, n) => words[numbers === 0 ? 0 : numbers[n]];
   function sassRow(code, texts, k, n) {
     const { sass, anchors } = code;
-    const row = document.createElement("tr");
-    row.id = `${k}-i${n}`;
+    const row = part("tr", "", { id: `${k}-i${n}` });
     const file = word(sass.file, sass.files, n);
     const line = sass.line[n];
     const place = part("td", line ? "" : undefined);
@@ -341,14 +318,14 @@
       if (link.localName === "a") link.href = `#${id}`;
       place.append(link);
     }
-    const samples = document.createElement("td");
+    const samples = part("td");
     const [share, width] = word(sass.samples, sass.shares, n);
     if (share) {
       bars(samples, width);
       samples.append(part("span", share));
       samples.title = word(sass.stall, sass.stalls, n);
     }
-    const text = document.createElement("td");
+    const text = part("td");
     const label = code.labelled.get(n);
     text.append(...instruction(label ? `${label}: ${texts[n]}` : texts[n], (name) => {
       const target = sass.labels[name];
@@ -359,7 +336,7 @@
     return row;
   }
   function ptxRow(ptx, texts, n) {
-    const row = document.createElement("tr");
+    const row = part("tr");
     const at = ptx.places[ptx.at[n]];
     if (at) row.dataset.at = at;
     row.append(part("td", at.split(":")[1]), part("td", texts[n]));
@@ -429,23 +406,20 @@
     if (window.workbenchCode) idle(fillMachines);
   }
 
-  // --- lines of a source that the page left out: the file beside it has them ------------
+  // Lines of a source that the page left out: the file beside it has them.
   for (const row of all("tr[data-left]")) {
     const [file, from, to] = row.dataset.left.split(" ").map(Number);
     row.replaceWith(gap(4, row.textContent, () => window.workbenchCode.sources[file].slice(from - 1, to).map((text, n) => {
       const line = part("tr");
-      line.append(...[["n", String(from + n)], ["v"], ["w"], ["c", text]].map(([name, words]) => Object.assign(part("td", words), { className: name })));
+      line.append(...[["n", String(from + n)], ["v"], ["w"], ["c", text]].map(([className, words]) => part("td", words, { className })));
       return line;
     })));
   }
 
-  // --- machine code of a hunk: rows of both sides, made when somebody opens them --------
+  // Machine code of a hunk: rows of both sides, made when somebody opens them.
   function mcodeSide(side) {
-    const cells = [0, 1, 2, 3].map(() => document.createElement("td"));
-    if (!side) {
-      for (const cell of cells) cell.className = "e";
-      return cells;
-    }
+    const cells = [0, 1, 2, 3].map(() => part("td", "", { className: side ? "" : "e" }));
+    if (!side) return cells;
     const [offset, listing, time, width, seconds, text, line, anchor] = side;
     for (const [cell, words, href] of [[cells[0], offset, listing], [cells[1], line || "", anchor]]) {
       const link = part(href ? "a" : "span", String(words));
@@ -461,7 +435,7 @@
     return cells;
   }
   function mcodeRow([before, after]) {
-    const row = document.createElement("tr");
+    const row = part("tr");
     row.append(...mcodeSide(before), ...mcodeSide(after));
     if (before) row.dataset.o = before[8];
     if (after) row.dataset.n = after[8];
@@ -503,7 +477,7 @@
     });
   });
 
-  // --- deep links: open what is folded around the target -----------------------------
+  // Deep links: open what is folded around the target.
   function reveal() {
     let target = null;
     try {
@@ -541,7 +515,7 @@
   }
   addEventListener("hashchange", reveal);
 
-  // --- hovering an instruction marks its source line, and the other way round --------
+  // Hovering an instruction marks its source line, and the other way round.
   let marked = [];
   document.addEventListener("mouseover", (event) => {
     const row = event.target.closest ? event.target.closest("tr[data-at]") : null;
@@ -550,7 +524,7 @@
     for (const other of marked) other.classList.add("on");
   });
 
-  // --- choosing a line shows what it became, and the other way round ---------------------
+  // Choosing a line shows what it became, and the other way round.
   let selected = "";
   function select(at, from) {
     for (const row of all("tr.sel")) row.classList.remove("sel");
@@ -585,7 +559,7 @@
     if (row && !event.target.closest("a") && !String(getSelection())) select(row.dataset.at, row);
   });
 
-  // --- an arrow of the memory chart lights up the lines that ask for it --------------------
+  // An arrow of the memory chart lights up the lines that ask for it.
   let lit = [];
   let held = null;
   function light(from) {
@@ -607,7 +581,6 @@
 
   reveal();
 
-  // --- filters -----------------------------------------------------------------------
   for (const input of all("input[data-filter]")) {
     const table = document.getElementById(input.dataset.filter);
     const status = document.getElementById(input.getAttribute("aria-describedby"));
@@ -632,7 +605,6 @@
     if (input.value) apply();
   }
 
-  // --- meanings ----------------------------------------------------------------------
   // A counter's meaning is written at its first mention; the others get it when they are met.
   let meanings;
   function meaningOf(term) {
@@ -659,11 +631,9 @@
   let glossary = null;
   const lookUp = () => (glossary ||= new Promise((done) => {
     if (!sheet) return done(null);
-    const script = part("script");
-    script.src = sheet.getAttribute("href").replace(/assets\/.*$/, "glossary.js");
-    script.onload = () => done(window.workbenchGlossary);
-    script.onerror = () => done(null);
-    document.head.append(script);
+    const src = sheet.getAttribute("href").replace(/assets\/.*$/, "glossary.js");
+    const told = () => done(window.workbenchGlossary);
+    document.head.append(part("script", "", { src, onload: told, onerror: () => done(null) }));
   }));
   function examples(said, term, limit) {
     if (!said) return [];
@@ -689,17 +659,10 @@
     const again = shown && shown.term === term;
     if (shown) shown.card.hidePopover();
     if (again) return;
-    const card = part("div");
-    card.className = "meaning";
-    card.popover = "auto";
-    card.setAttribute("role", "dialog");
-    card.setAttribute("aria-label", _("Meaning of {term}", { term: term.textContent }));
+    const ariaLabel = _("Meaning of {term}", { term: term.textContent });
+    const card = part("div", "", { className: "meaning", popover: "auto", role: "dialog", ariaLabel });
     card.append(part("b", term.textContent), part("p", meaning), ...more);
-    if (term.href) {
-      const more = part("a", _("In the glossary"));
-      more.href = term.href;
-      card.append(more);
-    }
+    if (term.href) card.append(part("a", _("In the glossary"), { href: term.href }));
     beside(term, card);
     term.setAttribute("aria-expanded", "true");
     shown = { term, card };
@@ -725,10 +688,8 @@
     });
   });
 
-  // --- charts ------------------------------------------------------------------------
   // Figures name colours by token ("@c1"), so that one figure serves light and dark.
-  const probe = part("span");
-  probe.hidden = true;
+  const probe = part("span", "", { hidden: true });
   document.body.append(probe);
   const style = () => getComputedStyle(probe);
   function paint(value, css) {

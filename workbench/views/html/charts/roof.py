@@ -224,11 +224,12 @@ def _labels(
     written = []
     for text in texts:
         every = [text.box(spot, view.height, width) for spot in text.places]
-        clear = (n for n, box in enumerate(every) if not any(box.meets(x) for x in taken))
-        best = next(clear, 0)
+        best = min(range(len(every)), key=lambda n: sum(every[n].meets(other) for other in taken))
         taken.append(every[best])
         written.append(text.annotation(text.places[best]))
-    found = dict(zip(order, placed(spots, width, view.height, taken[len(spots) :]), strict=True))
+    heights = [view.height * (1 - text.places[0][2]) for text in texts if len(text.lines) == 1]
+    others = [*taken[len(spots) :], *(Box(0, at - 1, width, at + 1) for at in heights)]
+    found = dict(zip(order, placed(spots, width, view.height, others), strict=True))
     labels = [[found[n, place] for place in range(len(dots))] for n, dots in enumerate(series)]
     return labels, written
 
@@ -268,7 +269,7 @@ def _texts(labels: list[PointLabel], gaps: list[int]) -> Json:
 class RoofText(NamedTuple):
     """The text on roofs, and its possible places: anchors in parts of the plot (0-1).
 
-    A place is (x, xanchor, y, yanchor); the first that touches no point is taken.
+    A place is (x, xanchor, y, yanchor); the one that touches least is taken.
     """
 
     lines: tuple[str, ...]

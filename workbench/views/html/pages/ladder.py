@@ -145,7 +145,8 @@ def sweep(
     out: list[View] = []
     ways: dict[str, str] = {}
     drawn: list[str] = []
-    rate = _rate_unit(timings, work)
+    # Bytes per second if memory bounds even the largest problem.
+    rate = "byte/s" if rate_unit(timings) == "byte/s" else f"{work}/s"
     beside = {timing.baseline for timing in timings if timing.ratio} & baselines
     base = beside.pop() if len(beside) == 1 else ""
     for number, sizes in enumerate(families):
@@ -179,12 +180,6 @@ def sweep(
 
 def _ordered(sizes: _Sizes) -> list[str]:
     return sorted(sizes.of, key=lambda name: sizes.of[name])
-
-
-def _rate_unit(timings: Sequence[Timing], work: str) -> str:
-    """Operations per second, or bytes per second if memory bounds even the largest problem."""
-    unit = rate_unit(timings)
-    return unit if unit == "byte/s" else f"{work}/s"
 
 
 def _series(
@@ -308,10 +303,11 @@ def speed(ladder: Ladder) -> Plot | None:
         if flops:
             shown = Estimate(flops / time.value, flops / time.high, flops / time.low)
         said = units.quantity(shown.value, unit)
+        also = [units.quantity(time.value, "s")] if flops else []
         bars.append(
             IntervalBar(
                 name=rung.id,
-                mark=Mark(shown.value, said, _hover(timing, said, unit)),
+                mark=Mark(shown.value, said, " · ".join([said, *also, interval(timing)])),
                 below=shown.value - shown.low,
                 above=shown.high - shown.value,
                 reference=rung.is_baseline,
@@ -324,11 +320,6 @@ def speed(ladder: Ladder) -> Plot | None:
     label = _("{what} by version, with 95% intervals").format(what=axis)
     figure = charts.intervals("speed", label, bars, unit, axis, _peak(ladder) if flops else None)
     return Plot(figure=figure, head=tuple(map(_, _HEAD)), rows=tuple(rows))
-
-
-def _hover(timing: Timing, said: str, unit: str) -> str:
-    seconds = [units.quantity(timing.time.value, "s")] if unit != "s" else []
-    return " · ".join([said, *seconds, interval(timing)])
 
 
 def _peak(ladder: Ladder) -> Mark | None:
