@@ -5,7 +5,11 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
+from tests.engines.fake_pycuda.pycuda import driver
 from workbench.engines.gpu.device import DeviceContext
+from workbench.engines.host.job import BufferSpec
 
 
 class Held:
@@ -30,3 +34,15 @@ def test_what_stays_is_looked_through_once_and_what_comes_later_is_freed() -> No
     session.__exit__()
     assert gc.get_freeze_count() == 0  # all must be gone before the context is
     gc.freeze()
+
+
+def test_a_buffer_that_another_one_replaces_keeps_its_guards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver, "_stack", [driver.Context()])
+    session, spec = DeviceContext(), BufferSpec("y", "output", (4,), "float32")
+    session.cuda = driver
+    old, _new = (session.allocate(spec) for _ in range(2))
+    assert session.strayed() == ()
+    driver.memset_d8(old.address + old.nbytes, 0, 1)
+    assert session.strayed() == ("y",)

@@ -17,6 +17,7 @@ from workbench.project import Project
 from workbench.study.folder import load_study
 
 Manner = Callable[[str], None]
+Edit = Callable[[str, str, str], None]
 
 
 def subjects(experiment: Experiment, *problems: str) -> list[Subject]:
@@ -58,10 +59,14 @@ def test_what_a_norm_alone_would_not_say(
     assert verdict.error is not None and word in verdict.error.message
 
 
+@pytest.mark.parametrize("rows", ['problem["n"]', "rng.integers(1001, 9999)"])
 @pytest.mark.parametrize("task", ["verify", "time", "race"])
 def test_a_result_that_is_kept_is_wrong_on_other_inputs(
-    experiment: Experiment, stand_in: Manner, task: str
+    project: Project, project_file: Edit, stand_in: Manner, task: str, rows: str
 ) -> None:
+    project_file("study.py", 'normal(problem["n"]', f"normal({rows}")
+    project_file("study.py", '["x"].', '["x"][: problem["n"]].')
+    experiment = experiment_on(project, load_study(project, "double"))
     stand_in("kept")
     (subject,) = subjects(experiment, "n1000")
     options, errors = TimeOptions(limit_s=0.2, max_samples=40), list[str]()
@@ -186,7 +191,7 @@ def test_out_of_memory_and_no_device_are_missing_things(
 
 
 def test_a_reference_that_is_not_finite_is_the_studys_fault(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
+    experiment: Experiment, project_file: Edit
 ) -> None:
     project_file("study.py", '"y": 2 *', '"y": float("inf") *')
     (verdict,) = experiment.verify(subjects(experiment, "n7"))
@@ -214,7 +219,7 @@ def test_time_interleaves_the_baseline_and_keeps_the_timing(experiment: Experime
 
 
 def test_a_library_that_tries_its_kernels_finds_the_device_awake(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
+    experiment: Experiment, project_file: Edit
 ) -> None:
     # cuDNN, asked to try its kernels on an idle device, kept one that is a third slower.
     project_file(
@@ -228,7 +233,7 @@ def test_a_library_that_tries_its_kernels_finds_the_device_awake(
 
 
 def test_a_python_version_whose_prepare_fails_is_named(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
+    experiment: Experiment, project_file: Edit
 ) -> None:
     project_file("library.py", "x, y = view", "x, y = undefined")
     study = experiment.study
@@ -250,7 +255,7 @@ REVERSED = """    def run():
 
 
 def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
+    experiment: Experiment, project_file: Edit
 ) -> None:
     project_file("library.py", BASELINE[BASELINE.index("    def run") :], REVERSED)
     study = experiment.study
@@ -267,7 +272,7 @@ def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
 
 
 def test_a_versions_own_tolerance_is_what_judges_it(
-    experiment: Experiment, project_file: Callable[[str, str, str], None]
+    experiment: Experiment, project_file: Edit
 ) -> None:
     # One per mille off: beyond the study's 1e-6, within the version's own 1e-2.
     project_file("library.py", "np.float32(2)", "np.float32(2.002)")

@@ -27,7 +27,7 @@ from workbench.model import Estimate
 from workbench.project import Project
 from workbench.session.step import Diff
 from workbench.session.targets import resolve
-from workbench.session.workspace import Selection, Workspace
+from workbench.session.workspace import Selection, Workspace, apart
 from workbench.specs import Version
 from workbench.store import Store, device_slug
 from workbench.study.sources import source_hash
@@ -94,8 +94,9 @@ def rule(place: Workspace, claim: Claim, wish: Selection, run: RunOptions | None
         DataError: a damaged file.
         MissingError: both have to run, but there is neither a GPU nor a compiler.
     """
-    run, rules = run or RunOptions(), rules_of(place)
-    named = Asked((claim.over, claim.version), wish, rules).named
+    run, (over, wish) = run or RunOptions(), apart(claim.over, wish)
+    (name, wish), rules = apart(claim.version, wish), rules_of(place)
+    named = Asked((over, name), wish, rules).named
     project, study, versions = named.pick(place.project, run=claim.again)
     if len(versions) != 2 or not 0 < claim.at_least < float("inf"):
         raise UsageError(
@@ -125,7 +126,9 @@ def rule(place: Workspace, claim: Claim, wish: Selection, run: RunOptions | None
         step = Diff(*resolve(place, labels, wish))
     except (InconclusiveError, UsageError) as error:
         gates.append(_reason(new, "counters", "inconclusive", f"{error.message}. {error.hint}"))
-    case = _Case(project, (old, new), claim.at_least, step, turns)
+    sides = f"{labels[1]}{f':{named.problem}' if named.problem else ''} --over {labels[0]}"
+    command = f"`workbench check --claim {sides} --at-least {claim.at_least:g}x --again`"
+    case = _Case(project, (old, new), claim.at_least, step, turns, command)
     gates += case.of_time()
     if step is not None:
         gates += case.recorded(step, place.store, checked=claim.again)
@@ -160,19 +163,17 @@ def _right(version: Version, outcome: Verified, seed: int) -> Gate:
 
 
 class _Case(NamedTuple):
-    """The versions, the claimed one last, and the records or measurements of both."""
+    """The versions, the claimed one last, and the records or measurements of both.
+
+    `again`: the command that measures what is missing.
+    """
 
     project: Project
     versions: tuple[Version, Version]
     least: float
     step: Diff | None
     turns: Turns | None
-
-    @property
-    def again(self) -> str:
-        """The command that measures what is missing."""
-        old, new = (f"{each.study}/{each.id}" for each in self.versions)
-        return f"`workbench check --claim {new} --over {old} --at-least {self.least:g}x --again`"
+    again: str
 
     @property
     def ratio(self) -> tuple[Estimate | None, bool]:

@@ -109,7 +109,7 @@ class DeviceContext:
         self.guards = True
         self.during = "starting"
         self._memory: list[Any] = []
-        self._guarded: dict[str, tuple[int, int]] = {}
+        self._guarded: dict[int, tuple[str, int]] = {}  # address -> the buffer's name and size
 
     def __enter__(self) -> DeviceContext:
         try:
@@ -193,7 +193,7 @@ class DeviceContext:
         array.address = int(memory) + margin
         if margin:
             self.cuda.memset_d8(int(memory), _GUARD_BYTE, size + 2 * margin)
-            self._guarded[spec.name] = (int(memory), size)
+            self._guarded[int(memory)] = (spec.name, size)
         return array
 
     def arena(self, size: int) -> int:
@@ -235,15 +235,14 @@ class DeviceContext:
 
     def strayed(self) -> tuple[str, ...]:
         """Names of the buffers whose guard bytes were overwritten."""
-        touched = []
+        touched = list[str]()
         margin = np.empty(GUARD, dtype=np.uint8)
-        for name, (start, size) in self._guarded.items():
+        for start, (name, size) in self._guarded.items():
             for address in (start, start + GUARD + size):
                 self.cuda.memcpy_dtoh(margin, address)
                 if np.any(margin != _GUARD_BYTE):
                     touched.append(name)
-                    break
-        return tuple(touched)
+        return tuple(dict.fromkeys(touched))
 
     @property
     def allocations(self) -> int:
@@ -252,12 +251,10 @@ class DeviceContext:
 
     def release(self, but: int = 0) -> None:
         """Free all allocations except the first `but`; give back L2 that was set aside."""
-        freed = {int(each) for each in self._memory[but:]}
+        for each in self._memory[but:]:
+            self._guarded.pop(int(each), None)
         del self._memory[but:]
-        self._guarded = {
-            name: place for name, place in self._guarded.items() if place[0] not in freed
-        }
-        for start, size in self._guarded.values():  # a kernel may have written there
+        for start, (_, size) in self._guarded.items():  # a kernel may have written there
             for address in (start, start + GUARD + size):
                 self.cuda.memset_d8(address, _GUARD_BYTE, GUARD)
         with suppress(DriverError):

@@ -45,6 +45,7 @@ def check(*words: str) -> tuple[int, str]:
     [
         ("sgemm/v5", "sgemm/v3", "1.4x", 0, "Accepted: sgemm/v5 is at least 1.40× as fast"),
         ("sgemm/v5", "sgemm/v3", "1.459x", 6, "timed separately, `workbench check --claim"),
+        ("sgemm/v5:n4096@h200", "sgemm/v3", "1.4x", 0, "as sgemm/v3 (n4096, NVIDIA H200)"),
         ("sgemm/v5", "sgemm/v3", "1.5x", 1, "1.46× (1.46×), claimed 1.50×"),
         ("sgemm/v8", "sgemm/v7", "1x", 1, "Refused"),
         ("sgemm/v13", "sgemm/cublas", "0.5x", 0, "claimed 0.500×; in turns"),
