@@ -275,8 +275,8 @@ def run_interleaved(
 
 def _no_room(resident: int) -> str:
     return (
-        f"the chip holds {resident:,} blocks at once, and those that could end it start only when "
-        "these have exited"
+        f"the chip holds {resident:,} blocks at once, and the blocks that could end the wait start "
+        "only after these have exited"
     )
 
 

@@ -126,7 +126,7 @@ def _refused(
             else ("an array", "tex1D", "linear")
         )
         return (
-            f"from the texture over {name}, which is of {has}: {read} alone reads that",
+            f"from the texture over {name}, which is of {has}: only {read} reads that",
             f'Read it with {read}, or write layout = "{other}".',
         )
     if (gives == "f32") != texture.floating:

@@ -377,7 +377,7 @@ class Tuner:
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
             words = first_line(error) if error else "it printed no times"
-            self._display.say(f"note: timing in turns was stopped, single times are kept: {words}")
+            self._display.say(f"note: timing in turns was stopped; single times are kept: {words}")
             return
         for sifted, raced in zip(field, result.raced, strict=True):
             trial = sifted.trial

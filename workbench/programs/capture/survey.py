@@ -173,7 +173,7 @@ def _nothing(trace: Trace) -> WorkbenchError:
         )
     return UsageError(
         "the program initialized CUDA and launched no kernel",
-        "Check its arguments: were its tests skipped, its steps left out? A process that was "
+        "Check its arguments: were its tests skipped, or its steps left out? A process that was "
         "killed may also have lost its last half second.",
     )
 
@@ -193,7 +193,7 @@ def _measured(
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
     if "ERR_NVGPUCTRPERM" in text:
         raise permission(
-            "Tracing needs no counters: give it CUPTI and a C compiler (`--survey trace` says what "
+            "Tracing needs no counters: install CUPTI and a C compiler (`--survey trace` says what "
             "is missing)."
         )
     if ended.code:
