@@ -55,7 +55,7 @@ _CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
 
 class Import(Record, frozen=True):
-    """A report and the version to keep it as, as typed; `device` replaces the report's own.
+    """A report, and the version to keep it as, both as typed; `device` replaces the report's own.
 
     Without a version, a new study is made from the report.
     """

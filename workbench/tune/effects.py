@@ -393,7 +393,7 @@ def _fitting(facts: Mapping[str, float]) -> float:
 def _uneven(facts: Mapping[str, float]) -> float | None:
     """The factor by which the last blocks of a grid, which leave SMs idle, lengthen it.
 
-    A grid that fills no wave is judged by its blocks for each SM: occupancy does not matter there.
+    A grid that fills no wave is judged by its blocks per SM: occupancy does not matter there.
     """
     shares = facts.get("waves", 0.0)
     if 0 < shares < 1:

@@ -51,12 +51,12 @@ from workbench.programs.capture.trace import Trace, spaced, wanted_range
 from workbench.study.mangling import spelled
 from workbench.units import listed, quantity, several
 
-#: Kernels profiled by default: this many, or fewer if they make this part of the time.
+#: Kernels profiled by default: this many, or fewer if they make up this part of the time.
 TOP, ENOUGH = 5, 0.9
 #: Launches to profile of each kernel.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are profiled, or fewer that make this part of its time; and
-#: the most of them, if the first number does not make `ENOUGH` of it.
+#: Classes of a kernel's launches that are profiled, or fewer with this part of its time; and the
+#: most of them, if the first number does not make up `ENOUGH` of it.
 CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
 #: Default time limit under ncu for a program whose processes wait for each other: at least this
 #: many seconds, and this many times its time without ncu.

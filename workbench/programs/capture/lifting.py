@@ -62,8 +62,8 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
 
     Args:
         survey: Of a capture of the program.
-        kernel: A kernel's name, or a regular expression of it; of several, that which takes most
-            time.
+        kernel: A kernel's name, or a regular expression for it; of several, the one that takes the
+            most time.
         number: Which of its launches, from 1; None: the first of those that take the most time.
         limit: Bytes of memory that may be kept.
 

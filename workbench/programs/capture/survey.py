@@ -43,7 +43,7 @@ from workbench.programs.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT,
 
 Chosen = Literal["auto", "trace", "ncu"]
 _METRIC = "gpu__time_duration.sum"
-#: The cost of measuring one metric, in milliseconds a launch (docs/measurements.md).
+#: The cost of measuring one metric, in milliseconds per launch (docs/measurements.md).
 _NCU_MS = 5.4
 _SHAPE = re.compile(r"\((\d+), *(\d+), *(\d+)\)")
 
@@ -202,7 +202,7 @@ def _measured(
 
 
 def read_listing(text: str) -> Trace:
-    """Read ncu's CSV, one metric a launch, as a trace.
+    """Read ncu's CSV, one metric per launch, as a trace.
 
     ncu runs launches one after another, so they are placed end to end. Raises DataError: the text
     is not ncu's CSV.
