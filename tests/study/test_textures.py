@@ -78,7 +78,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
     ("right", "wrong", "line", "message"),
     [
         ('dims = ["N // 4", 4]', "dims = [0, 4]", 4, "an axis has 0 texels"),
-        ("normalized = true", "", 5, "wrap, border of coordinates that count texels"),
+        ("normalized = true", "", 5, "wrap, border, but the coordinates count texels"),
         ('"border"]', '"mirored"]', 5, "unknown address mirored"),
         ('["wrap", "border"]', '["wrap", "wrap", "wrap"]', 5, "it has 3 modes"),
         ('filter = "linear"', 'filter = "cubic"', 6, "unknown filter cubic"),

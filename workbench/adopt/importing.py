@@ -222,7 +222,7 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
         return more
     kernel = wish.kernel or inner or profile.launches[0].kernel
     how = f"`workbench import {path}::{kernel}#1 STUDY`"
-    return f"{more} " + _("{how} keeps the first, #2 the next.").format(how=how)
+    return f"{more} " + _("{how} keeps the first launch, #2 the next.").format(how=how)
 
 
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:
