@@ -88,7 +88,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
         ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes are 32 bytes apart"),
         ('layout = "linear"', 'layout = "array"', 10, "`tmp` is not an input"),
         ('layout = "linear"', 'layout = "rows"', 15, "unknown layout rows"),
-        ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 is not read as a number"),
+        ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 cannot become a number"),
         ('buffer = "tmp"', 'buffer = "tmq"', 10, "unknown buffer `tmq`"),
     ],
 )
