@@ -218,7 +218,7 @@ class Batch:
         places += [(each.apart.instr, each.mask) for each in self.gathering.all]
         at = next((f" at {ctx.where(i)}" for i, m in places if lanes.full(m)[row, thread]), "")
         return ctx.fault(
-            apart.instr, "endless", f"threads of a warp are apart: "
+            apart.instr, "endless", f"threads of a warp have diverged: "
             f"{who(lanes, row, int(here.argmax()))} waits here for {who(lanes, row, thread)}, "
             f"which its mask names and which waits elsewhere{at}",
             "All threads that the mask of a `_sync` function names must reach the same call: "
@@ -257,7 +257,7 @@ class Batch:
         return ctx.fault(
             instr, "endless", f"endless wait: {who(self.lanes, row, thread)}"
             f"{more if mask.count > 1 else ''} would loop here forever: an iteration changes "
-            f"nothing, and {why or 'every other thread has exited or waits as well'}",
+            f"nothing, and {why or 'every other thread has exited or is waiting as well'}",
             "Check which thread is to write what the loop reads, and that it writes before it "
             "waits.",
         )  # fmt: skip

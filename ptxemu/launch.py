@@ -97,7 +97,7 @@ class KernelLaunch:
         if self.geometry.blocks > _MOST_BLOCKS:
             raise ResourceError(
                 f"kernel {self.kernel}: a grid of {self.geometry.blocks:,} blocks; the emulator "
-                f"runs {_MOST_BLOCKS:,} at most",
+                f"runs at most {_MOST_BLOCKS:,}",
                 "Choose a smaller problem, or run it on a GPU.",
             )
 

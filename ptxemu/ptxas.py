@@ -430,7 +430,7 @@ def _part(blocks: MachineBlocks, known: Mapping[int, float], start: int, goal: i
 
 # --- The machine instructions that a launch issues, row of PTX by row ---
 
-#: Instructions of the routine for rare quotients: for zeros on an H200, its most common path.
+#: Instructions of the slow path of division: for zeros on an H200, its most common branch.
 _ROUTINE = 34.0
 #: Largest share of a count that may be missing before the count is unknown.
 _LEFT_OUT = 0.05

@@ -95,7 +95,7 @@ def _portions(
         if not len(mine):
             continue
         weight = float(np.count_nonzero(groups == group)) / len(mine)
-        # Some batches at least, so that the differences between blocks can be seen.
+        # At least some batches, so that the differences between blocks can be seen.
         pieces = max(len(batches(geometry, mine, 1, lane_bytes)), min(_PIECES, len(mine)))
         out += [_Portion(part, int(group), weight) for part in _cut(geometry, mine, pieces)]
     return out
@@ -275,8 +275,8 @@ def run_interleaved(
 
 def _no_room(resident: int) -> str:
     return (
-        f"the chip holds {resident:,} blocks at once, and those that could end it start only when "
-        "these have exited"
+        f"the chip holds {resident:,} blocks at once, and the blocks that could end the wait start "
+        "only after these have exited"
     )
 
 

@@ -407,7 +407,7 @@ class Assembled:
         return found.most_common(1)[0][0] if found else None
 
     def holds(self, ptx_line: int, op: str, distance: int) -> bool:
-        """Test whether a load or store also covers another one, so many bytes further.
+        """Test whether a load or store also covers another one, this many bytes further.
 
         ptxas may give two accesses that it does not join the line of the first.
         """

@@ -136,12 +136,12 @@ def _faults(t: Texture) -> Iterator[tuple[str, str, str]]:
     if not t.normalized and {"wrap", "mirror"} & set(t.address):
         yield (
             "address",
-            f"{', '.join(dict.fromkeys(t.address))} of coordinates that count texels",
+            f"{', '.join(dict.fromkeys(t.address))}, but the coordinates count texels",
             'CUDA treats it as "clamp": write that, or normalized = true and coordinates from 0 '
             "to 1.",
         )
     if t.as_float and not CHANNELS[t.dtype][1]:
-        yield "read", f"{t.dtype} is not read as a number in [0, 1]", 'Leave `read = "float"` out.'
+        yield "read", f"{t.dtype} cannot become a number in [0, 1]", 'Leave `read = "float"` out.'
     if t.filter == "linear" and not t.floating:
         yield (
             "filter",

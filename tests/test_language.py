@@ -339,7 +339,7 @@ def test_json_is_the_same_in_every_language(
         ("study sgemm has no version `v99`", "课题 sgemm 没有版本 `v99`"),
         ("no profile of sgemm/v3 is recorded", "没有记录 sgemm/v3 的性能数据"),
         (
-            "no NVIDIA GPU can be used here: no driver is found (no nvidia-smi on PATH)",
+            "no NVIDIA GPU can be used here: no driver was found (no nvidia-smi on PATH)",
             "这里没有可用的 NVIDIA GPU：没有找到驱动（PATH 中没有 nvidia-smi）",
         ),
         (

@@ -215,7 +215,7 @@ class LazyGroup(click.Group):
 def app(ctx: click.Context, /, debug: bool, **_of_parsing: object) -> None:
     """What did my change to a CUDA kernel move, by how much, and on which line?
 
-    A target says it all: sgemm/v3:n4096@h200 is study, version, problem and device; v3,
+    A target names everything: sgemm/v3:n4096@h200 is study, version, problem and device; v3,
     v3:n4096 and sgemm are targets too. A report
     file, x.ncu-rep or x.ncu-rep::kernel, may replace any version.
     """
@@ -294,7 +294,7 @@ def _of_the_system(error: Exception) -> WorkbenchError | None:
     try:
         os.getcwd()  # noqa: PTH109 - `Path.cwd` would call it as well
     except OSError:
-        return MissingError("the working folder no longer exists", "Change to another one (`cd`).")
+        return MissingError("the working folder no longer exists", "Go to another folder (`cd`).")
     return None
 
 

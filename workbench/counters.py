@@ -464,15 +464,15 @@ _OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
 
 
 def bound_broken(name: str, value: Number, most: float | None = None) -> str:
-    """Return the bound that a value breaks (``100% at most``), or "".
+    """Return the bound that a value breaks (``at most 100%``), or "".
 
     `most` is the chip's bound, if any, in the counter's unit, as `value`.
     """
     if value < 0:
-        return _("0 at least")
+        return _("at least 0")
     counter = catalog()[name]
     if counter.unit == "%":
         most = _SHARED_BYTES if name in _OF_SECTORS else 100.0
     if not most or value <= most * MARGIN:
         return ""
-    return _("{most} at most").format(most=quantity(most, counter.unit))
+    return _("at most {most}").format(most=quantity(most, counter.unit))

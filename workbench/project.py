@@ -238,7 +238,7 @@ def _here(start: Path | None) -> Path:
         return (start or Path.cwd()).resolve()
     except FileNotFoundError as error:
         raise MissingError(
-            "the working folder no longer exists", "It was removed: change to another one (`cd`)."
+            "the working folder no longer exists", "It was removed: go to another folder (`cd`)."
         ) from error
 
 

@@ -28,9 +28,7 @@ _TIMEOUT_S = 60
 #: Characters of a content's name: enough to tell the files of a repository apart.
 _SHORT = 12
 #: The hint for objects missing from a partial clone.
-COMPLETE = (
-    "Nothing is fetched for a partial clone: `git fetch --refetch --no-filter` makes it whole."
-)
+COMPLETE = "Nothing is fetched for a partial clone: `git fetch --refetch --no-filter` completes it."
 #: Settings that override a repository's own.
 _FIXED = {
     # A file named HEAD does not make a folder a repository.

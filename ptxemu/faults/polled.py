@@ -98,7 +98,7 @@ class Meetings:
             f"nothing until block {block} wrote it at {ctx.where(writer)}: on a GPU it may be read "
             "before"
         )
-        hint = "Fill what blocks wait for before the kernel starts, by another kernel or the host."
+        hint = "Let another kernel or the host fill it before this kernel starts."
         ctx.tell(site.instr, "uninitialized", what, hint, late=True)
 
     def _blocks(self) -> Array:

@@ -62,7 +62,7 @@ def to_f16(x: Array, mode: str = "rn") -> Array:
     if mode != "rn":
         gap = x.astype(F64) - near.astype(F64)
         near = directed(near, np.where(np.isfinite(near), np.sign(gap), 0), mode)
-        if mode == "rz":  # a too large number becomes the largest
+        if mode == "rz":  # a number that is too large becomes the largest
             big = np.isinf(near) & np.isfinite(x)
             near = np.where(big, np.copysign(F16.type(65504), near), near)
     return canonical(np.array(near)).view(np.uint16)

@@ -493,7 +493,7 @@ def formatted(form: str, memory: _Memory, at: int, room: int) -> tuple[str | Non
 
 
 def _integer(raw: int, size: int, kind: str, flags: str, digits: int | None) -> tuple[str, str]:
-    """Sign (or ``0x``) and digits of an integer of `size` bytes; at least so many digits."""
+    """Sign (or ``0x``) and digits of an integer of `size` bytes; at least this many digits."""
     sign = ""
     if kind in "di":
         negative = raw >> (8 * size - 1)

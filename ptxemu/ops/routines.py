@@ -70,8 +70,8 @@ _RARE: dict[tuple[str, str], Callable[..., Array]] = {
     ("rsqrt", "f64"): lambda x: _high(x) + _U32(0xFFF00000) >= 0x7FE00000,
 }
 #: The routine whose length is known for its usual operands, although it has branches.
-QUOTIENTS = "the routine for rare quotients of float32"
-_WORDS = {"div": "quotients", "rcp": "reciprocals", "sqrt": "roots", "rsqrt": "inverse roots"}
+QUOTIENTS = "the slow path of float32 division"
+_WORDS = {"div": "division", "rcp": "reciprocals", "sqrt": "roots", "rsqrt": "inverse roots"}
 
 
 def has_routine(instr: Instr) -> bool:
@@ -93,7 +93,7 @@ def call_of(instr: Instr) -> str:
     bits, kind = 8 * SIZES[instr.parts[-1]], instr.parts[-1][0]
     if kind != "f":
         return f"the division of {bits}-bit integers"
-    return f"the routine for rare {_WORDS[instr.op]} of float{bits}"
+    return f"the slow path of float{bits} {_WORDS[instr.op]}"
 
 
 def counting_calls(run: Run, instr: Instr, ctx: Context, site: CodeSite) -> Run:

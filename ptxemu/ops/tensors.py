@@ -172,18 +172,16 @@ def _check_corners(
     text = hint = ""
     if (cut := corners[:, 0] * m.size % 16 != 0).any():
         element = int(corners[cut][0, 0])
-        text = (
-            f"a tile starts at element {element} of a row, {element * m.size} bytes from its start"
-        )
+        text = f"a tile starts at element {element} of a row, {element * m.size} bytes into it"
         hint = "The innermost coordinate times the element's size must be a multiple of 16 bytes."
     elif stores:
         if (before := (corners < 0).any(axis=1)).any():
             place = tuple(corners[before][0].tolist())
-            text = f"a store of a tile at {place}, before the tensor"
+            text = f"a store of a tile at {place}, before the tensor's start"
             hint = "Only loads may start at negative coordinates; store only inside the tensor."
         elif m.im2col is not None and any((*m.im2col.lower, *m.im2col.upper)):
             text = "an im2col store through a map whose bounding box is not the whole image"
-            hint = "The corners of a map that stores use must all be 0."
+            hint = "A map that stores use must have corners that are all 0."
     elif m.im2col is not None:
         low = np.array(m.im2col.lower)
         high = np.array(m.dims[1:-1]) - 1 + np.array(m.im2col.upper)

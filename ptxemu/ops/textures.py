@@ -126,7 +126,7 @@ def _refused(
             else ("an array", "tex1D", "linear")
         )
         return (
-            f"from the texture over {name}, which is of {has}: {read} alone reads that",
+            f"from the texture over {name}, which is of {has}: only {read} reads that",
             f'Read it with {read}, or write layout = "{other}".',
         )
     if (gives == "f32") != texture.floating:
@@ -167,7 +167,7 @@ def _fetched(
         if texture.as_float:
             grain = _grain(texture)
             total = (total if weight is None else np.floor(total + 0.5)) / grain
-            # Signed texels reach below -1 (-128 of 127): weighted so, and the sum is clamped.
+            # Signed texels reach below -1 (-128 of 127): they are not clamped, but their sum is.
             total = np.maximum(total, -1)
         if gives == "f32":
             yield narrow(np.atleast_2d(total).astype(np.float64))

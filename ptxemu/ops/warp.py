@@ -142,7 +142,7 @@ def _without_absent(instr: Instr, ctx: Context, out: Array, j: Array, on: Array)
         return out
     ctx.rt.doubts.add(
         f"{ctx.where(instr)}: a shuffle reads from threads of its warp that have ended or do not "
-        "exist, which is any value on a GPU: let all 32 reach it, or give it a width"
+        "exist, which gives an arbitrary value on a GPU: let all 32 reach it, or give it a width"
     )
     return np.where(absent, _NOTHING, np.broadcast_to(out, shape))
 

@@ -363,8 +363,8 @@ def _groups(instr: Instr, ctx: Context, M: Mask) -> Warpgroups:
         raise ctx.fault(
             instr, "other", f"wgmma without its whole warpgroup: {lane} "
             "runs it, but not all 128 threads of its four warps do",
-            "All threads of four warps, the first warp's number a multiple of 4, must run it "
-            "together.",
+            "All threads of four warps must run it together; the first warp's number must be a "
+            "multiple of 4.",
         )  # fmt: skip
     block, group = np.nonzero(every)
     return Warpgroups(block, group, every)

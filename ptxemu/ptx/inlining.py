@@ -325,8 +325,8 @@ class _Inliner:
         size = sum(map(len, (flat.body, flat.registers, function.body, function.registers)))
         if size > _MOST_INLINED or place.depth > _MOST_DEPTH:
             raise PtxError(
-                f"kernel {flat.name}: its calls of {function.name} and others make more than "
-                f"{_MOST_INLINED:,} instructions and registers, or are {_MOST_DEPTH} deep",
+                f"kernel {flat.name}: its calls to {function.name} and others produce more than "
+                f"{_MOST_INLINED:,} instructions and registers, or are nested {_MOST_DEPTH} deep",
                 _LESS,
             )
         for name, kind in function.registers.items():

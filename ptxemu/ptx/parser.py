@@ -423,7 +423,7 @@ class _Parser(Cursor):
                 else:
                     count *= self.literal()
                     if element * count > _MOST_BYTES:
-                        raise self.error(f"{name} is larger than what a GPU addresses: 2^49 bytes")
+                        raise self.error(f"{name} exceeds what a GPU can address: 2^49 bytes")
                     self.expect("]")
             init: bytes = b""
             symbols: tuple[tuple[int, str], ...] = ()

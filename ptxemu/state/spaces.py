@@ -343,7 +343,7 @@ class Reach(NamedTuple):
         return value
 
     def back(self, shift: int) -> Reach:
-        """The same addresses, so many bytes lower."""
+        """The same addresses, this many bytes lower."""
         return self._replace(low=self.low - shift, high=self.high - shift)
 
 

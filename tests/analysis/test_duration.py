@@ -162,7 +162,7 @@ def test_no_samples_and_no_duration_are_said() -> None:
         launches=(make_launch(instructions=make_instructions(inst_executed={0: 1})),)
     )
     assert split_time(good, blind) == (
-        "time cannot be split: the new side's scale has no warp samples by line"
+        "time cannot be split: the new side's scale has no warp samples per line"
     )
     # Half of the time, or less of it, may be launches that are too short for a sample.
     brief = sampled(1e-6, {}, {})

@@ -88,7 +88,7 @@ def test_nothing_saves_what_the_launch_itself_takes() -> None:
         "launch": 0.5,
         "grid": 0.06,
     }
-    assert found["overlap"].because.endswith("an SM is active for 50% of the launch at most")
+    assert found["overlap"].because.endswith("an SM is active for at most 50% of the launch")
     assert "active 44% of the time, the busiest 50%" in found["grid"].because
 
 

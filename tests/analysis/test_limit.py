@@ -134,7 +134,7 @@ def test_a_grid_that_leaves_sms_idle_comes_first() -> None:
     assert uneven.words == "an uneven tail: SMs are active 60% of the time"
     part = launch(grid=(150, 1, 1), active=0.6)
     part.metrics["launch__waves_per_multiprocessor"] = Metric(value=0.29, unit="")
-    assert limit(part).words.startswith("150 blocks on 132 SMs, below a wave: they are active 60%")
+    assert limit(part).words.startswith("150 blocks on 132 SMs, under a wave: they are active 60%")
     # As many blocks as SMs, all of the time: the grid is not what limits.
     assert limit(launch({"sm__inst_issued": 80.0}, grid=(64, 1, 1), active=0.9)).id == "issue"
 

@@ -94,7 +94,7 @@ def test_what_no_run_can_have_moved_nothing_and_is_no_cause() -> None:
     step = Step(*hits(60.0, 113.0), ("v0", "v1"))
     delta = step.comparison["l2_hit_rate"]
     assert (delta.old, delta.new, delta.delta, delta.moved) == (60.0, 113.0, None, False)
-    assert delta.reason == "new: not plausible, but 100% at most is possible"
+    assert delta.reason == "new: not plausible; it must be at most 100%"
     assert "l2_hit_rate" not in [proof.counter.id for proof in step.story.cause.proofs]
     told = telling(step.comparison, step.story, step.scale, 60)
     assert told and "l2_hit_rate" not in [one.id for one in told]
@@ -103,10 +103,10 @@ def test_what_no_run_can_have_moved_nothing_and_is_no_cause() -> None:
 def test_frames_and_cells_of_pages_mark_it() -> None:
     frame = counters(hits(60.0, 113.0), ["l2_hit_rate", "duration", HIT_RATE])
     marks = frame.loc[frame.counter == "l2_hit_rate", "implausible"].tolist()
-    assert marks == ["", "100% at most"]
+    assert marks == ["", "at most 100%"]
     assert set(frame.loc[frame.counter == "duration", "implausible"]) == {""}
     launch = hits(60.0, 113.0)[1].launches[0]
-    assert cell(launch, "l2_hit_rate").doubt == "not plausible: 100% at most is possible"
+    assert cell(launch, "l2_hit_rate").doubt == "not plausible: it must be at most 100%"
     assert cell(launch, "duration").doubt == ""
     html = environment().from_string("{% import 'macros.html' as m %}{{ m.value(c) }}")
     assert "113% (!)" in html.render(c=cell(launch, "l2_hit_rate"))

@@ -56,7 +56,7 @@ def bytes(problem):
 """
 
 VERSION = """/* ---
-title = "One element a thread"
+title = "One element per thread"
 [[launch]]
 kernel = "scale"
 grid = ["cdiv(n, 256)"]

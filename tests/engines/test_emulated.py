@@ -315,7 +315,7 @@ def test_an_array_of_another_type_is_named_first(
     with pytest.raises(WorkbenchError) as caught:
         verified(*emulated(study, study.version("v0"), problem, options, project))
     if size == "float32":
-        assert caught.value.hint.startswith(f"{said}: give both one type. ")
+        assert caught.value.hint.startswith(f"{said}: give both the same type. ")
     else:  # NumPy's own type, before anything runs
         assert isinstance(caught.value, UsageError)
         assert caught.value.message == f"kernels/broken/v0_right.cu:7: {said}"

@@ -174,7 +174,7 @@ def test_what_calls_a_routine_of_unknown_length_is_not_counted_and_that_is_said(
     rare[[0, 40, 41]] = 0  # two of four warps
     odd = divided(cuda, "double", rare, ones)
     assert {name: odd.absent.get(name) for name in ISSUED} == dict.fromkeys(
-        ISSUED, "not counted: 2 calls of the routine for rare quotients of float64 (k.cu:4)"
+        ISSUED, "not counted: 2 calls of the slow path of float64 division (k.cu:4)"
     )
     assert odd.metrics.keys().isdisjoint(ISSUED)
     assert set(ISSUED) <= plain.metrics.keys()

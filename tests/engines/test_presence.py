@@ -53,7 +53,7 @@ def test_a_package_that_is_not_installed_is_no_reason_to_have_no_gpu(
 
 @pytest.mark.parametrize(
     ("printed", "why"),
-    [(None, "no driver is found (no nvidia-smi on PATH)"), ("", "nvidia-smi lists none")],
+    [(None, "no driver was found (no nvidia-smi on PATH)"), ("", "nvidia-smi lists none")],
 )
 def test_without_the_package_the_driver_is_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, smi: Callable[[str], None], printed: str | None, why: str

@@ -365,7 +365,7 @@ def test_an_argument_that_is_no_map(hopper: Compile) -> None:
     [
         (TILES, (2, 4), r"starts at element -4 of a row, -8 bytes"),
         (TILES, (0, 12), r"starts at element -12 of a row, -24 bytes"),
-        (OUT, (-2,), r"a store of a tile at \(0, -2\), before the tensor"),
+        (OUT, (-2,), r"a store of a tile at \(0, -2\), before the tensor's start"),
     ],
 )
 def test_coordinates_that_the_chip_refuses(

@@ -158,7 +158,7 @@ def test_a_variable_of_another_module_is_no_damage() -> None:
 HUGE = {
     "global": (".global .align 4 .b8 big[4398046511104];", "", ResourceError, r"big has 4,398,0"),
     "more than addresses": (
-        ".global .align 4 .b8 big[999999999999999999];", "", PtxError, "larger than what a GPU",
+        ".global .align 4 .b8 big[999999999999999999];", "", PtxError, "exceeds what a GPU",
     ),
     "const": (".const .align 4 .b8 big[4398046511104];", "", ResourceError, r"big has 4,398,0"),
     "local": ("", ".local .align 4 .b8 big[4398046511104];", LaunchError, "of local memory"),

@@ -45,14 +45,14 @@ FOLLOWED = {
     "no shape": Mended('shape = ["N2", "TILE"]', "", "Add shape = ", 'shape = ["N", "N"]'),
     "filled twice": Mended(LAUNCH, FILL.format('name = "y"\nvalue = 0\n[[fill]]\nname = "y"\n'
                                                "value = 1"),
-                           "Keep one [[fill]] of each name", FILL.format('name = "y"\nvalue = 1')),
+                           "Keep one [[fill]] for each name", FILL.format('name = "y"\nvalue = 1')),
     "filled with nothing": Mended(LAUNCH, FILL.format('name = "y"'), "Write value = 0",
                                   FILL.format('name = "y"\nvalue = [1, 0]')),
     "a map's name": Mended(LAUNCH, MAP.format("tmp", DIMS), "no scratch buffer, tensor map or",
                            MAP.format("m", DIMS)),
     "no axes": Mended(LAUNCH, MAP.format("m", ""), 'Add dims = ["K", "M"], K innermost',
                       MAP.format("m", DIMS)),
-    "a macro's name": Mended("TILE = 64", 'TILE = 64\n"A-B" = 1', "Use letters, digits, _.",
+    "a macro's name": Mended("TILE = 64", 'TILE = 64\n"A-B" = 1', "Use letters, digits and _.",
                              "TILE = 64\nA_B = 1"),
     "a macro's value": Mended("TILE = 64", "TILE = [64]", "Write {} = 32.", "TILE = 32"),
     "open": Mended("--- */", "---", "End it with a line `--- */`.", "--- */"),
@@ -99,7 +99,7 @@ FOLLOWED = {
     "negative": Mended('"4*TILE"', '"0 - 4"', "It must be 0 or more.", "0"),
     "no list of values": Mended(LAUNCH, TUNE.format("TILE = 64"), "Write {} = [16, 32].",
                                 TUNE.format("TILE = [64, 32]")),
-    "a value twice": Mended(LAUNCH, TUNE.format("TILE = [64, 64]"), "Keep each once.",
+    "a value twice": Mended(LAUNCH, TUNE.format("TILE = [64, 64]"), "Keep each only once.",
                             TUNE.format("TILE = [64]")),
     "without its own": Mended(LAUNCH, TUNE.format("TILE = [32]"), "Add {}: the gain from tuning",
                               TUNE.format("TILE = [32, 64]")),
@@ -132,9 +132,9 @@ ARGUMENTS = {
 ELSEWHERE = (
     "Write only the name of the function", "Triton decides it", "Triton takes num_warps",
     "Its prepare() launches", "End it with a second line", "A version's file starts with",
-    "`workbench new --from-launch …` writes it", "`workbench new` starts a version of the source",
+    "`workbench new --from-launch …` writes", "`workbench new` starts a version of the source",
     "Correct the f", "Correct `dims`", "Require this: requires", "Name a buffer there, or let",
-    "Describe one in a [[texture]]", "NumPy makes {}", "Tune num_warps", "Use a define in them",
+    "Describe one in a [[texture]]", "NumPy creates {}", "Tune num_warps", "Use a define in them",
 )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
     ("right", "wrong", "line", "message"),
     [
         ('dims = ["N // 4", 4]', "dims = [0, 4]", 4, "an axis has 0 texels"),
-        ("normalized = true", "", 5, "wrap, border of coordinates that count texels"),
+        ("normalized = true", "", 5, "wrap, border, but the coordinates count texels"),
         ('"border"]', '"mirored"]', 5, "unknown address mirored"),
         ('["wrap", "border"]', '["wrap", "wrap", "wrap"]', 5, "it has 3 modes"),
         ('filter = "linear"', 'filter = "cubic"', 6, "unknown filter cubic"),
@@ -82,7 +82,7 @@ def test_a_texture_beyond_its_buffer(maker: Maker) -> None:
         ('pitch = "4 * TILE"', "pitch = 32", 14, "rows of 64 bytes are 32 bytes apart"),
         ('layout = "linear"', 'layout = "array"', 10, "`tmp` is not an input"),
         ('layout = "linear"', 'layout = "rows"', 15, "unknown layout rows"),
-        ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 is not read as a number"),
+        ('dtype = "uint8"', 'dtype = "uint32"', 16, "uint32 cannot become a number"),
         ('buffer = "tmp"', 'buffer = "tmq"', 10, "unknown buffer `tmq`"),
     ],
 )

@@ -104,7 +104,7 @@ def test_of_several_launches_none_is_meant(maker: Maker) -> None:
     maker.write(
         "v0.cu", tuned("block = [64]", VERSION.replace("[[expect]]", f"{launch}[[expect]]"))
     )
-    maker.fails("`block` of which of the 2 launches?", 'block = ["THREADS"]')
+    maker.fails("`block` does not say which of the 2 launches", 'block = ["THREADS"]')
 
 
 TRITON = '''"""T.

@@ -31,11 +31,11 @@ def command(
 ) -> None:
     """Keep REPORT (x.ncu-rep, x.ncu-rep::kernel, @before::kernel) as a version's profile.
 
-    AS is sgemm/v3, with its problem and device where they differ: sgemm/v3:n4096@a100.
+    AS is sgemm/v3, or names its problem and device as well: sgemm/v3:n4096@a100.
     A study alone, or nothing, also makes a study from the selected kernel: its launch, and its
     source if the report holds it. You write the rest.
 
-    Reports differences of source and launches between report and version. Host name and
+    Reports differences in source and launches between the report and the version. Host name and
     network addresses are removed from the copy that is kept.
     """
     session = CoreSession()

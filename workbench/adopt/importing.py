@@ -55,7 +55,7 @@ _CLUSTER = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 
 
 class Import(Record, frozen=True):
-    """A report and the version to keep it as, as typed; `device` replaces the report's own.
+    """A report, and the version to keep it as, both as typed; `device` replaces the report's own.
 
     Without a version, a new study is made from the report.
     """
@@ -222,7 +222,7 @@ def _others(wish: Import, profile: Profile, more: str) -> str:
         return more
     kernel = wish.kernel or inner or profile.launches[0].kernel
     how = f"`workbench import {path}::{kernel}#1 STUDY`"
-    return f"{more} " + _("{how} keeps the first, #2 the next.").format(how=how)
+    return f"{more} " + _("{how} keeps the first launch, #2 the next.").format(how=how)
 
 
 def _one_launch(profile: Profile, report: str) -> tuple[Profile, str]:

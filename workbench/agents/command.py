@@ -18,7 +18,7 @@ from workbench.project import require_project
     "--allow",
     multiple=True,
     metavar="WORDS",
-    help="Rights beyond reading: verify, profile, time, write, python, files; separated by commas.",
+    help="Comma-separated permissions beyond reading: verify, profile, time, write, python, files.",
 )
 @click.option(
     "--project",

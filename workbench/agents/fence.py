@@ -62,7 +62,7 @@ def plain(text: str, what: str) -> str:
     if len(text) > LONGEST:
         raise UsageError(f"{what} has {len(text)} characters", f"At most {LONGEST}.")
     for character in text:
-        # Control, format (bidirectional marks) and lone surrogates; all else may be a name.
+        # Control and format characters, and lone surrogates; all else may be a name.
         if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
             raise UsageError(
                 f"{what} holds the character U+{ord(character):04X}", "Write plain text."

@@ -114,7 +114,7 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
 def _options(given: takes.Arguments, *names: str) -> list[str]:
-    """``--study=sgemm`` for each given one; one word each, so that no value becomes an option."""
+    """``--study=sgemm`` for each given field: one word, so that no value becomes an option."""
     words = []
     for name in names:
         value = getattr(given, name)

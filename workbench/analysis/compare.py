@@ -479,7 +479,7 @@ def _told_as_absent(delta: Delta, chips: tuple[Chip | None, Chip | None], partia
     """
     sides = zip((_("old"), _("new")), (delta.old, delta.new), chips, strict=True)
     broken = [
-        _("{side}: {implausible}, but {bound} is possible").format(
+        _("{side}: {implausible}; it must be {bound}").format(
             side=side, implausible=_(IMPLAUSIBLE), bound=bound
         )
         for side, value, chip in sides

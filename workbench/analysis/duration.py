@@ -260,7 +260,7 @@ def split_time(old: Profile, new: Profile, placing: Placing | None = None) -> Ti
             unit = sign * duration / (UNITS * blame.samples)
             spent.add(side, number, blame, _Whole(sign, duration, blame.samples, unit))
     if any(part > UNSAMPLED * whole for part, whole in zip(short, durations, strict=True)):
-        return _("time cannot be split: {which} has no warp samples by line").format(which=which)
+        return _("time cannot be split: {which} has no warp samples per line").format(which=which)
     lines: dict[PartKey, list[tuple[Fraction, Placed]]] = defaultdict(list)
     for place, amount in spent.lines.items():
         placed = spent.placing.placed[place]

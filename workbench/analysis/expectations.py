@@ -188,7 +188,7 @@ def _decide(
         if BOUNDS[prediction.sign](new, bound):
             return "confirmed", ""
         near = abs(new - bound) <= noise and noise > 0
-        short = _("{bound} off the bound").format(bound=quantity(abs(new - bound), unit))
+        short = _("{bound} from the bound").format(bound=quantity(abs(new - bound), unit))
         return (
             ("inconclusive", _("{short}, within the noise").format(short=short))
             if near

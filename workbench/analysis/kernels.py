@@ -20,7 +20,7 @@ from workbench.model import Launch, Number, Profile, Record, Spread
 from workbench.units import faster, listed, quantity
 
 #: The reason why registers and the like are missing if several launches have no partner.
-NO_PAIR = "it is of one kernel, and the sides have no kernel in common"
+NO_PAIR = "it belongs to one kernel, and the sides have no kernel in common"
 #: The most values of one kernel that are shown.
 _VALUES = 6
 

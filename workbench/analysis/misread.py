@@ -83,7 +83,7 @@ def _conflicts(launch: Launch) -> Iterator[Opinion]:
         return
     if not sum(each.taken for each in passes.values()):
         if whole and "bulk" not in passes:
-            why = _("no instruction touches shared memory: other traffic of the L1's data banks")
+            why = _("no instruction touches shared memory; the L1's data banks had other traffic")
             yield Opinion(counter=_ALL, reported=whole, exact=0, why=why)
         return
     known: Number = 0
@@ -120,7 +120,7 @@ def _of_kind(name: str, kind: str, counted: Number, passes: _Passes) -> Iterator
         return
     exact: Number | None = passes.excess
     if not passes.taken:
-        why = _("no instruction is a shared {kind}: other traffic of the L1's data banks").format(
+        why = _("no instruction is a shared {kind}; the L1's data banks had other traffic").format(
             kind=kind
         )
     elif passes.wide and more > _OFTEN * passes.wide:

@@ -45,7 +45,7 @@ def implausible(profile: Profile) -> list[str]:
                     title=title, kernel=launch.kernel, value=value
                 )
                 found[
-                    _("{implausible}: {is_so}, but {bound} is possible").format(
+                    _("{implausible}: {is_so}; it must be {bound}").format(
                         implausible=_(IMPLAUSIBLE), is_so=is_so, bound=bound
                     )
                 ] = None
@@ -143,7 +143,7 @@ def _too_fast(timing: Timing, chip: Chip, seconds: float) -> Iterator[str]:
             yield (
                 _(
                     "{implausible}: {version} in {seconds} would be {seconds2}, but {where} "
-                    "can do {peak}"
+                    "can do at most {peak}"
                 ).format(
                     implausible=_(IMPLAUSIBLE),
                     version=timing.version,

@@ -520,7 +520,7 @@ def _stall(comparison: Comparison, cause: Cause) -> str:
     elif move.share <= 1.0:
         text = _("Warps spent an estimated {time}, {share} of the change.")
     else:
-        text = _("Warps spent an estimated {time}, more than all of the change.")
+        text = _("Warps spent an estimated {time}, more than the whole change.")
     text = text.format(time=listed(spent), share=f"{100 * move.share:.0f}%")
     each = comparison[move.stall]
     if cause.kernel is None and each.moved and (each.delta or 0.0) * move.delta_s < 0:

@@ -3,7 +3,7 @@
 ``[tool.workbench.cluster.slurm]`` holds the settings of jobs; an error names file and line.
 
 A job does pieces of a dispatch, and records the start and the end of each. After a kill, a time
-limit or a requeue it does only the unfinished pieces, and takes only times that are not stored.
+limit or a requeue it does only the unfinished pieces, and measures only times that are not stored.
 
 submitit writes the batch script, pickles the work, and puts a job that reaches its time
 limit back into the queue. It is not asked for states: it reads them only from the accounting, and
@@ -51,7 +51,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         time: Limit of one job: minutes, or ``1:30:00``, or ``2-00:00:00``.
         array_parallelism: How many jobs of ours may run at once.
         per_job: How many combinations one job does, one after another.
-        exclusive: Jobs that take times have their node to themselves.
+        exclusive: Jobs that measure times have a node to themselves.
         setup: Lines of the shell before the work: ``module load cuda``.
         patience: Seconds until a job that ended without a result counts as lost: a network file
             system may show a file this much later on another node.
@@ -350,8 +350,8 @@ class SlurmQueue:
     ) -> str:
         """Send an array of jobs, one for each of `works`; return Slurm's own name for it.
 
-        No other array has the same `name`. `exclusive` requests whole nodes, because times are
-        taken. `minutes` limit an element (None: as the settings say); `avoid` names nodes to leave
+        No other array has the same `name`. `exclusive` requests whole nodes, to measure
+        times. `minutes` limit an element (None: as the settings say); `avoid` names nodes to leave
         out. Raises MissingError: Slurm refuses it; its words are quoted.
         """
         settings, submitit = self._settings, self._submitit

@@ -40,7 +40,7 @@ def command(all_: bool, log: Path | None, format_: str) -> None:
         ]
         print_sheet(log_sheet(lines, fits()), format_)
         return
-    with Progress().slowly("looking at this machine"):
+    with Progress().slowly("examining this machine"):
         rows = survey(find_project())
     facts = [shaped(row, EquipmentFacts) for row in rows]
     print_sheet(doctor_sheet(facts, everything=all_ or format_ != "table"), format_)

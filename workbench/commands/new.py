@@ -100,7 +100,7 @@ def command(
         return
     if example:
         if version or parent or study or title:
-            raise UsageError("--example makes a study of its own", "Give nothing else with it.")
+            raise UsageError("--example makes a study of its own", "Combine it with nothing else.")
         files = start_example(project)
         say(f"wrote kernels/{EXAMPLE} and its records from an H200: {len(files)} files")
         say(f"Next: `workbench list {EXAMPLE}`, `workbench show {EXAMPLE}/v1` and")
@@ -169,7 +169,7 @@ def _start_version(
     new_id = name.partition("_")[0]
     prefix = "" if study_name == project.default_study else f"{study_name}/"
     if source.image:
-        say(f"wrote {path}, the source of {source.id} as it was found when that was lifted")
+        say(f"wrote {path}, the source of {source.id}, as it was when the kernel was lifted")
         if why := compiles(project, loaded.version(new_id)):
             say(f"It does not compile here: {why}")
     else:
@@ -178,7 +178,7 @@ def _start_version(
     if tuned_for is None:
         say("  1. change the kernel, and say what you changed in `change`")
     else:
-        say("  1. read what `change` says of the values")
+        say("  1. read what `change` says about the values")
     say("  2. predict a counter in [[expect]]")
     say(f"  3. workbench profile {prefix}{new_id}")
     say(f"  4. workbench diff {prefix}{source.id} {prefix}{new_id}")

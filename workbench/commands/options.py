@@ -72,7 +72,7 @@ def moved(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
     if value and not (ctx.meta.get(__name__) or ctx.find_root().params.get("json_errors")):
         ctx.meta[__name__] = value
         say(
-            "note: --study, --version, --problem and --device will go: use sgemm/v3:n4096@h200",
+            "note: instead of --study, --version, --problem, --device use sgemm/v3:n4096@h200",
             err=True,
         )
     return value
@@ -171,7 +171,7 @@ detail_options = folded(
     click.option(
         "--sass",
         is_flag=True,
-        help="Show under every hunk its machine code on both sides (terminal, JSON).",
+        help="Show every hunk's machine code on both sides (terminal, JSON).",
     ),
     memory_option,
 )
@@ -338,7 +338,7 @@ def stored_options(default: bool | None, again_help: str) -> Decorator:
             "--since",
             default="",
             metavar="TIME",
-            help="Measure again times stored before this time (UTC).",
+            help="Repeat measurements that were stored before this time (UTC).",
         ),
     )
 

@@ -145,11 +145,11 @@ def remarks(made: Build, kernels: Collection[str]) -> Iterator[str]:
         if each.spill_stores or each.spill_loads:
             yield (
                 f"{name}: ptxas spills registers to local memory: {each.spill_stores:,} bytes "
-                f"stored and {each.spill_loads:,} loaded a thread."
+                f"stored and {each.spill_loads:,} loaded per thread."
             )
         shared = each.static_shared - sum(map(int, _DECLARED.findall(body)))
         if shared > 0 and "enable_smem_spilling" in body:
-            yield f"{name}: ptxas spills registers to shared memory: {shared:,} bytes a block."
+            yield f"{name}: ptxas spills registers to shared memory: {shared:,} bytes per block."
     for code, words, symbol in dict.fromkeys(_REMARK.findall(made.log)):
         if not symbol or symbol in kernels:
             yield f"{own_name(symbol or next(iter(kernels)))}: {words} (ptxas, {code})."
@@ -189,7 +189,7 @@ def compile_error(
     if compiler.startswith("nvrtc") and "<<<" in "\n".join(texts.get(path, ())):
         hint = (
             "The file has host code, which NVRTC does not compile: install nvcc (`workbench "
-            "doctor` says how), or keep the kernels alone."
+            "doctor` says how), or keep only the kernels."
         )
     return KernelError(
         f"{path} does not compile for {arch} ({compiler})\n" + "\n".join(shown), hint
@@ -322,7 +322,7 @@ def build(
     if not shell_safe(version.path) or '"' in version.path:
         raise UsageError(
             f"{version.path!r}: the name contains a character that a shell may interpret",
-            "nvcc passes it to one: name folder and file without $, quotes and backslashes.",
+            "nvcc passes it to a shell: name folder and file without $, quotes and backslashes.",
         )
     arch = target(version, arch)
     closed_to = project.root if project.closed else None

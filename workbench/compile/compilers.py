@@ -138,7 +138,7 @@ def _check_memory(said: str) -> None:
     """Raise StoppedError if a compiler that failed reports a lack of memory."""
     if _NO_MEMORY.search(said):
         took, hint = too_much_memory("a compiler")
-        raise StoppedError(took, f"An endless template or array can cause this. {hint}")
+        raise StoppedError(took, f"An infinite template or a huge array can cause this. {hint}")
 
 
 def run_compiler(

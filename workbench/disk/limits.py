@@ -89,7 +89,7 @@ class TotalLimit:
     def _refuse(self, how: str, most: str) -> NoReturn:
         raise DataError(
             f"{how}; the limit for {self._what} is {most}",
-            f"If all of it is needed, {SIZE_VARIABLE}=N accepts N MiB of all together.",
+            f"If all of it is needed, {SIZE_VARIABLE}=N accepts N MiB in all.",
         )
 
     def _told(self, size: int) -> str:
@@ -176,7 +176,7 @@ def too_much_memory(who: str) -> tuple[str, str]:
     """
     return (
         f"needs more memory than the {_mib(memory())} that {who} may use",
-        f"If that much is really needed, {MEMORY_VARIABLE}=N allows N MiB.",
+        f"If that much memory is really needed, {MEMORY_VARIABLE}=N allows N MiB.",
     )
 
 

@@ -44,7 +44,7 @@ _DISTURBED = {*DISTURBED} - {"not-converged"}
 class Claim(NamedTuple):
     """The options ``--claim``, ``--over``, ``--at-least`` and ``--again``.
 
-    `again`: both are verified now, and run in turns if there is a GPU.
+    `again`: both are verified now, and run alternately if there is a GPU.
     """
 
     version: str
@@ -56,8 +56,8 @@ class Claim(NamedTuple):
 class Ruling(Past, frozen=True, kw_only=True):
     """Whether `version` is believed to be `at_least` times as fast as `over`; `gates`: the reasons.
 
-    `ratio` is the other's time over its own, None if it was not measured; `in_turns`: both ran in
-    turns in one process.
+    `ratio` is the other's time over its own, None if it was not measured; `in_turns`: both ran
+    alternately in one process.
     """
 
     version: str
@@ -177,7 +177,7 @@ class _Case(NamedTuple):
 
     @property
     def ratio(self) -> tuple[Estimate | None, bool]:
-        """The ratio of times, and whether they were measured in turns; None: not measured."""
+        """The ratio of times, and whether they were measured alternately; None: not measured."""
         if self.turns is not None and (slow := self.turns.slowdown) is not None:
             return Estimate(value=1 / slow.value, low=1 / slow.high, high=1 / slow.low), True
         time = self.step.comparison.time if self.step else None
@@ -197,7 +197,7 @@ class _Case(NamedTuple):
             return
         status: Status = "pass" if ratio.low >= self.least else "inconclusive"
         status = "fail" if ratio.high < self.least else status
-        how = _("in turns") if in_turns else _("timed separately")
+        how = _("measured alternately") if in_turns else _("timed separately")
         text = _("{value} ({interval}), claimed {least}; {how}").format(
             value=factor(ratio.value),
             interval=span(factor(ratio.low), factor(ratio.high)),
@@ -212,7 +212,7 @@ class _Case(NamedTuple):
         seen = [quantity(each(clocks), "hz") for each in (min, max)] if clocks else [_("unknown")]
         said = {each.message for one in times for each in one.notices if each.code in _DISTURBED}
         steady = clocks and moved(min(clocks), max(clocks)) <= _CLOCKS and not said
-        good = clocks and (in_turns or steady)  # in turns, a disturbance affects both
+        good = clocks and (in_turns or steady)  # alternating, both are disturbed
         text = _("SM clocks {seen}").format(seen=span(seen[0], seen[-1]))
         text = "; ".join((text, *(() if good else (*sorted(said), self.again))))
         yield _reason(new, "clocks", "pass" if good else "inconclusive", text)

@@ -68,7 +68,7 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
     "--against",
     default="",
     metavar="DIR|REV",
-    help="Measure versions in turn with their earlier state, from a folder or a Git "
+    help="Measure versions alternately with their earlier state, from a folder or a Git "
     "revision (without a GPU: count both).",
 )
 @click.option(
@@ -112,7 +112,7 @@ def _factor(_context: click.Context, _option: click.Parameter, text: str) -> flo
         "--at-least", default="1x", metavar="1.2x", callback=_factor, help="The claimed factor."
     ),
     click.option(
-        "--again", is_flag=True, help="Verify both versions of --claim now, on a GPU in turns."
+        "--again", is_flag=True, help="Verify both versions of --claim now, and time them on a GPU."
     ),
 )
 @selection_options
@@ -159,10 +159,10 @@ def command(
     """Check a step: expectations, regressions and limits.
 
     VERSIONS is OLD NEW as for diff (two reports or captures too: @base @new), or one version,
-    which is checked against its parent. Without VERSIONS, and with --all, that is every recorded
-    version of the study, or of all studies where none is the default. With --against or
-    --baseline versions are checked against their own past. The exit code is 1 if a gate fails and
-    6 if one cannot be judged. The rules are in [tool.workbench.check].
+    which is checked against its parent. Without VERSIONS, or with --all, it checks every recorded
+    version of the study, or of all studies if none is the default. With --against or --baseline,
+    versions are checked against their own past. The exit code is 1 if a gate fails and 6 if one
+    cannot be judged. The rules are in [tool.workbench.check].
     """
     session = CoreSession(listener=Progress())
     versions, selection = of_one_problem(versions, selection)
@@ -172,10 +172,10 @@ def command(
     if versions and all_:
         raise UsageError("--all checks every version", "Leave out the versions, or --all.")
     if against and baseline:
-        raise UsageError("--against and --baseline are separate gates", "Run once for each.")
+        raise UsageError("--against and --baseline are separate gates", "Run each separately.")
     claimed = bool(claim.version or claim.over)
     if claimed and (versions or all_ or against or baseline):
-        raise UsageError("--claim cannot be combined with other checks", "Run once for each.")
+        raise UsageError("--claim cannot be combined with other checks", "Run each separately.")
     if (keeping.keep or (keeping.accept and not against)) and not baseline:
         raise UsageError("--keep and --accept need --baseline", "Add --baseline.")
     files = targets(also)

@@ -51,7 +51,7 @@ class ClaimFacts(Document, frozen=True):
 
 
 class CheckDocument(Document, frozen=True):
-    """All gates and the verdict; `measured` if two ran in turns, `claim` with --claim."""
+    """All gates and the verdict; `measured` if two ran alternately, `claim` with --claim."""
 
     status: Literal["pass", "fail", "inconclusive"]
     gates: list[GateFacts]

@@ -1,4 +1,4 @@
-"""Versions against their earlier state in Git: both states measured in turns, or both counted.
+"""Versions against their earlier state in Git: measured alternately, or both counted.
 
 The earlier state is a worktree of the revision, beside the working tree. On a GPU the two cubins
 of a version take turns in one process, on the inputs of today's study; without one, both are run

@@ -333,7 +333,7 @@ def _against(
     if pairs or alone:
         wish = selection.engine or ("auto" if rules.timed else "emulator")
         engine = choose(wish, project, run, place.say)
-        place.say("engine: the GPU, both states in turns" if engine.times else engine.profile_line)
+        place.say("engine: the GPU, both states in turn" if engine.times else engine.profile_line)
         for one in alone:
             outcome = verified(engine, study, one.version, selection.problem)
             gates += _judged_alone(one, outcome, before)

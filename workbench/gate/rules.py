@@ -14,8 +14,8 @@ kernels are judged by the counters and limits of the rules; without times, by `C
 
 Settings, in ``[tool.workbench.check]``:
 
-``max_regression = "2%"``       slower by this much than the parent is allowed (without it: noise,
-                                and of estimated instructions the estimate's error)
+``max_regression = "2%"``       this slow-down from the parent is allowed (without it: noise,
+                                and for estimated instructions the estimate's error)
 ``resolution = "2%"``           the slow-down beyond it that a pass excludes
 ``baseline_runs = 20``          runs that a rolling baseline keeps (`workbench docs ci`)
 ``require_expectations = true`` every version with a parent must predict something
@@ -300,7 +300,7 @@ def _limit(delta: Delta, sign: str, bound: float) -> tuple[Status, str]:
 
 
 def turns_gate(turns: Turns, rules: Rules, *, label: str, file: str) -> Gate:
-    """The gate of a version that was measured in turns with its earlier state."""
+    """The gate of a version that was measured alternately with its earlier state."""
     allowed, resolution = rules.max_regression, rules.resolution
     if turns.slowdown is None:
         return inconclusive(label, file, f"{turns.problem}: {turns.silence}")

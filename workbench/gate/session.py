@@ -54,7 +54,7 @@ class GateMethods(Workspace):
             over: The version that it is claimed to be faster than.
             at_least: The claimed ratio of their times.
             run: Where and how they run; None: here.
-            again: Verify both now, and time them in turns if there is a GPU.
+            again: Verify both now, and time them alternately if there is a GPU.
             chosen: Selects among the recorded profiles.
 
         Raises:

@@ -54,7 +54,7 @@ def summary(gates: Sequence[Gate]) -> str:
 
 
 def check_document(past: Past) -> Json:
-    """The JSON document; `measured` are the pairs that ran in turns on a GPU, in seconds."""
+    """The JSON document; `measured` are the pairs that ran alternately on a GPU, in seconds."""
     return CheckDocument(
         status=overall(past.gates),
         gates=[shaped(gate, GateFacts, line=gate.line or None) for gate in past.gates],

@@ -364,9 +364,9 @@ class Experiment:
         values = ", ".join(f"{text} = {even[text]}" for text in every if text not in known)
         names = ", ".join(f'"{text}"' for text in every)
         message = (
-            f"Triton does not know of multiples of 16 ({values}), as it does in a program's call: "
-            f"{now} instructions access global memory instead of {then}. Write divisible_by_16 = "
-            f"[{names}] under [[launch]]."
+            "Triton does not know that these are multiples of 16, as it does in a program's call "
+            f"({values}): {now} instructions access global memory instead of {then}. Write "
+            f"divisible_by_16 = [{names}] under [[launch]]."
         )
         return (Notice("not-divisible", message),)
 

@@ -205,7 +205,7 @@ def parse(data: bytes | mmap.mmap, path: Path) -> Container:
             )
         raise DataError(
             f"{path}: not an Nsight Compute report (it starts with {start!r}, not {MAGIC!r})",
-            "Reports end in .ncu-rep and are written by `ncu -o name`.",
+            "Names of reports end in .ncu-rep; `ncu -o name` writes one.",
         )
     places: list[tuple[int, int]] = []
     headers: list[Field] = []

@@ -28,11 +28,11 @@ from workbench.views.text.safe_output import say
 )
 @selection_options
 def command(kind: Kind, targets: tuple[str, ...], out: Path | None, selection: Selection) -> None:
-    """A card to share as a picture, or a figure: ladder, sweep and roofline of STUDY, or a step.
+    """A card to share as a picture, or a figure: the ladder, sweep or roofline of STUDY, or a step.
 
-    card: of STUDY's ladder or the step OLD NEW; ladder: the speed of every version; sweep: over all
-    sizes; roofline: the ladder's way under the roofs; step: where the time went from OLD to NEW.
-    All but the SVG of a card needs matplotlib.
+    card: STUDY's ladder or the step OLD NEW; ladder: the speed of every version; sweep: the speed
+    at all sizes; roofline: the ladder's path under the roofs; step: where the time went from OLD
+    to NEW. Everything except a card's SVG needs matplotlib.
     """
     path = out or Path(f"{kind}.svg")
     if path.suffix not in FORMATS:

@@ -25,7 +25,7 @@ _NOTHING = {
 
 
 def card_of(session: CoreSession, targets: tuple[str, ...], selection: Selection) -> bytes:
-    """The card of a ladder or step, as SVG; raises what `figure_of` does."""
+    """The card of a ladder or step, as SVG; raises the same errors as `figure_of`."""
     return card("", _view(session, "card", targets, selection))[".card.svg"]
 
 

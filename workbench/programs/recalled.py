@@ -29,7 +29,7 @@ class Recalled(Record, frozen=True):
         Raises UsageError: no kernel was profiled, or not these.
         """
         if self.detail is None:
-            why = next((x.message for x in self.capture.notices), "it was captured without")
+            why = next((x.message for x in self.capture.notices), "it was captured without ncu")
             raise UsageError(
                 f"no kernel of @{self.capture.name} was profiled: {why}",
                 f"`workbench show @{self.capture.name}` has its survey.",

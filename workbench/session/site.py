@@ -268,8 +268,8 @@ def _step(folder: Path, ladders: list[Ladder], found: list[Target]) -> FoundPage
         return _devices(folder, ladders, found)
     if not alike or old.device.slug != new.device.slug:
         raise UsageError(
-            f"{found[0].label} and {found[1].label} were not recorded alike",
-            "A page has one problem and engine, as v3:n4096 and --engine choose, and one "
+            f"{found[0].label} and {found[1].label} were not recorded in the same way",
+            "A page has one problem and engine, chosen by v3:n4096 and --engine, and one "
             "device, or two that both sides name: v5@h100 v5@h200.",
         )
     ladder = ladders[-1]

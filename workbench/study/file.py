@@ -369,7 +369,7 @@ class StudyFile:
                     )
                 size = sizes[name]
                 if byte < 0 or (size is not None and byte + width > size):
-                    raise self.error(f"pointers(): byte {byte} is not inside of `{name}`")
+                    raise self.error(f"pointers(): byte {byte} is not inside `{name}`")
             found.append(Pointer(buffer=buffer, offset=at, target=target, target_offset=to))
         return tuple(found)
 

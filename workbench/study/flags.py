@@ -81,7 +81,7 @@ def accepted(flags: Sequence[str]) -> list[str]:
 
 
 #: The hint for a text that is not `shell_safe`.
-UNSAFE = "nvcc passes it to a shell: write it without $, backtick, backslash and line end."
+UNSAFE = "nvcc passes it to a shell: write it without $, backticks, backslashes and line ends."
 
 
 def shell_safe(text: str) -> bool:

@@ -241,7 +241,7 @@ class Study:
                 return chosen[0]
             raise UsageError(
                 f"study {self.name} has no problem for `{use}`",
-                f'Add "{use}" to the uses of one in kernels/{self.name}/study.py.',
+                f'Add "{use}" to the uses of a problem in kernels/{self.name}/study.py.',
             )
         if name not in self.problems:
             raise UsageError(

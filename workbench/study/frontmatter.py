@@ -77,7 +77,7 @@ def read_launch(
                 f"`{name}` does not apply to a kernel in {'Triton' if triton else 'CUDA C++'}",
                 "Triton decides it from num_warps, num_stages and the code."
                 if triton
-                else "It applies to Triton kernels; write block and, if need be, dynamic_shared.",
+                else "It applies to Triton kernels; write block and, if needed, dynamic_shared.",
             )
     if not (_IDENTIFIER if triton else KERNEL).match(kernel):
         keys.fail(
@@ -167,7 +167,7 @@ def read_fill(keys: Keys, index: int, table: FillTable, taken: set[str]) -> Fill
     key = f"fill[{index}]"
     name = keys.required(f"{key}.name", table.name)
     if name in taken:
-        keys.fail(f"{key}.name", f"`{name}` is filled twice", "Keep one [[fill]] of each name.")
+        keys.fail(f"{key}.name", f"`{name}` is filled twice", "Keep one [[fill]] for each name.")
     taken.add(name)
     if (table.value == ()) == (not table.input.strip()):
         keys.fail(
@@ -286,7 +286,7 @@ def read_define(keys: Keys, name: str, value: object, key: str = "") -> str:
     """A macro from ``[defines]``, as text; `key`: its place, if elsewhere."""
     key = key or f"defines.{name}"
     if not _IDENTIFIER.match(name):
-        keys.fail(key, f"`{name}` is not a macro name", "Use letters, digits, _.")
+        keys.fail(key, f"`{name}` is not a macro name", "Use letters, digits and _.")
     if not isinstance(value, str | int | float):
         keys.fail(
             key, f"`{name}` must be a number or a string, not {value!r}", f"Write {name} = 32."
@@ -352,7 +352,7 @@ def read_tune(
             own = defines.setdefault(name, read_define(keys, name, given[0], key))
         texts = [define_text(each) for each in values]
         if len(set(texts)) < len(texts):
-            keys.fail(key, f"`{name}` is given a value twice", "Keep each once.")
+            keys.fail(key, f"`{name}` is given a value twice", "Keep each only once.")
         if own not in texts:
             keys.fail(
                 key,
@@ -392,7 +392,7 @@ def _of_launch(keys: Keys, key: str, launches: tuple[LaunchSpec, ...]) -> str:
     if len(launches) != 1:
         keys.fail(
             key,
-            f"`{name}` of which of the {len(launches)} launches?",
+            f"`{name}` does not say which of the {len(launches)} launches it tunes",
             'Use a define in them, as in block = ["THREADS"], and tune that.',
         )
     launch = launches[0]
@@ -592,7 +592,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     block = _block(text, path, kind)
     if block is None:
-        form = "`/* ---`, TOML, `--- */`" if kind == "cuda" else "a docstring with TOML in `---`"
+        form = "`/* ---`, TOML, `--- */`" if kind == "cuda" else "a docstring: `---`, TOML, `---`"
         raise UsageError(
             f"{path}:1: no front matter",
             f"A version's file starts with {form}; `workbench new` writes one.",
@@ -610,7 +610,7 @@ def parse(text: str, *, path: str, kind: Kind) -> FrontMatter:
                     key,
                     f"`{key}` does not apply to a .py version"
                     + ("" if triton else " without [[launch]]"),
-                    "Triton takes num_warps, num_stages in [[launch]], constants in [defines]."
+                    "Triton takes num_warps and num_stages in [[launch]], constants in [defines]."
                     if triton
                     else "Its prepare() launches what it needs.",
                 )
@@ -661,7 +661,7 @@ def _check_image(keys: Keys, table: dict[str, object]) -> None:
         keys.fail(
             "image",
             f"`{table['image']}` is not a SHA-256",
-            "`workbench new --from-launch …` writes it: that of the machine code in captured/.",
+            "`workbench new --from-launch …` writes the hash of the machine code in captured/.",
         )
     for key in ("flags", "defines", "arch_specific", "tune"):
         if key in table:

@@ -366,7 +366,7 @@ def _continued(
         raise UsageError(
             f"{parent.id} is a kernel in Triton, and its machine code does not say what "
             f"{', '.join(missing)} were",
-            "Give them, as the program's call has them: `workbench new v1 --from "
+            "Give their values, as in the program's call: `workbench new v1 --from "
             f"{parent.id} --define {missing[0]}=…`, each with a --define of its own.",
         )
     names = [each.arg for each in parameters]

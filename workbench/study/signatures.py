@@ -226,7 +226,7 @@ class Misread(NamedTuple):
         if self.given in _DEFAULTS and _bits(self.taken) < _bits(self.given):
             raise launch_key(version, self.launch, "args").error(
                 self.words,
-                f"NumPy makes {self.given} by default: give `{self.name}` the type "
+                f"NumPy creates {self.given} by default: give `{self.name}` the type "
                 f'of the kernel in study.py (dtype="{self.taken}", .astype("{self.taken}")), or '
                 "use the wide type in the kernel.",
             )

@@ -93,9 +93,9 @@ def command(
     """Find the values of a version's parameters that make it fastest.
 
     The version's front matter lists the choices, under [tune]. Those that do not compile, do not
-    fit or are wrong are dropped on the CPU; the others are timed on the GPU, likely winners in
-    turns. Every trial is kept under profiles/ as it ends: an interrupted run continues where it
-    stopped.
+    fit or are wrong are dropped on the CPU; the others are timed on the GPU, likely winners
+    alternately. Every trial is kept under profiles/ as it ends: an interrupted run continues where
+    it stopped.
     """
     progress = Progress()
 

@@ -236,7 +236,7 @@ class _Fit:
         elif left < 1:
             return None, N_("too few choices were timed")
         elif not self._beyond_chance(small, large, gained):
-            return None, N_("within chance")
+            return None, N_("could be chance")
         else:
             error = large.rss / left
         return max(0.0, (gained - freedom * error) / (self._tss + error)), ""
@@ -367,7 +367,7 @@ def _facts(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     if before and after and after > before:
         if b["waves"] < 1:
             each = " → ".join(digits3(side["waves"] * _fitting(side)) for side in (a, b))
-            yield _Moved(N_("small grid"), after / before, f"blocks for each SM {each}")
+            yield _Moved(N_("small grid"), after / before, f"blocks per SM {each}")
         else:
             text = f"waves {digits3(a['waves'])} → {digits3(b['waves'])}: the last one is emptier"
             yield _Moved(N_("last wave"), after / before, text)
@@ -393,7 +393,7 @@ def _fitting(facts: Mapping[str, float]) -> float:
 def _uneven(facts: Mapping[str, float]) -> float | None:
     """The factor by which the last blocks of a grid, which leave SMs idle, lengthen it.
 
-    A grid that fills no wave is judged by its blocks for each SM: occupancy does not matter there.
+    A grid that fills no wave is judged by its blocks per SM: occupancy does not matter there.
     """
     shares = facts.get("waves", 0.0)
     if 0 < shares < 1:
@@ -457,7 +457,7 @@ def _smaller(fast: Trial, slow: Trial) -> Iterator[_Moved]:
     blocks, as_many = (share * _fitting(each.facts) for share, each in sides)
     if 0 < after < before and 0 < blocks <= as_many * (1 + 1e-6):
         share = f"{quantity(100 * before, '%')} → {quantity(100 * after, '%')}"
-        text = f"warps {share} of what the chip holds, in as many blocks"
+        text = f"warps {share} of the chip's limit, in as many blocks"
         yield _Moved("block size", before / after, text)
 
 

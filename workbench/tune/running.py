@@ -1,7 +1,7 @@
 """A tuning from its space to its winners: sieve on the CPU, race on the GPU.
 
 Choices that pass the sieve run on the GPU in the order of their estimate: timed alone and briefly,
-and compared with the reference if they may be the best. Those then race in turns, with the
+and compared with the reference if they may be the best. Those then race, taking turns, with the
 stopping rule of `workbench time`. Each trial is kept as it ends.
 """
 
@@ -75,7 +75,7 @@ HANG_S = 60.0
 _TOGETHER, _TENTH, _FEW = 16, 10, 4
 #: A search ends after this many rounds in a row that each gain less than this part.
 _PATIENCE, _BETTER = 4, 0.01
-#: The most choices that race in turns.
+#: The most choices in one race.
 _MOST_RACING = 12
 #: A choice alone: the fewest samples that have an interval, and a graph if a launch is short. It
 #: waits briefly for the clock: choices with similar times take turns afterwards.
@@ -343,7 +343,7 @@ class Tuner:
     # --- those that may be the best -----------------------------------------------------
 
     def _raced(self, space: Space, until: float) -> None:
-        """Let those that may be the best race in turns; the others are dropped."""
+        """Let those that may be the best race; the others are dropped."""
         name, timed = space.problem.name, ranked(self._of(space), "timed")
         if not timed:
             return
@@ -353,7 +353,7 @@ class Tuner:
             if all(each is not one for one in racing):
                 self._keep(replace(each, fate="dropped", why=_ALONE_WHY))
         if len(racing) > 1:
-            self._display.say(f"{name}: {len(racing)} race in turns")
+            self._display.say(f"{name}: {len(racing)} are timed alternately")
         sifted = self._again(space, racing)
         left = max(2.0, until - time.monotonic())
         options = replace(_IN_TURNS, limit_s=min(_IN_TURNS.limit_s, left))
@@ -377,7 +377,7 @@ class Tuner:
         seconds = self._spend(result.seconds if result is not None else self._hang_s)
         if error is not None or result is None:
             words = first_line(error) if error else "it printed no times"
-            self._display.say(f"note: timing in turns was stopped, single times are kept: {words}")
+            self._display.say(f"note: alternate timing was stopped; single times are kept: {words}")
             return
         for sifted, raced in zip(field, result.raced, strict=True):
             trial = sifted.trial
@@ -596,7 +596,7 @@ class _Patience:
 
 def _words(field: Sequence[Sifted]) -> str:
     if len(field) > 1:
-        return f"{len(field)} in turns"
+        return f"{len(field)} alternately"
     return f"{key_of(field[0].values)} on {field[0].trial.problem}"
 
 

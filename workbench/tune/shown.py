@@ -107,7 +107,7 @@ def _notes(tuning: Tuning) -> list[str]:
     trials = several(len(tuning.trials), "trial")
     notes = [_("{trials}: {fates}").format(trials=trials, fates=_(", ").join(fates))]
     if tuning.gpu_s is not None:
-        text = _("{time} of the GPU; {runs} of it saved on the CPU")
+        text = _("{time} of GPU time; the CPU saved {runs}")
         time, runs = quantity(tuning.gpu_s, "s"), several(tuning.saved, "run")
         notes.append(text.format(time=time, runs=runs))
     if tuning.ended != "space":
@@ -217,7 +217,7 @@ def effects_sheet(tuning: Tuning, problem: str) -> Sheet:
         notes.append(_("of the emulator's estimates: no time was measured"))
     return Sheet(
         title=(title.format(problem=problem),),
-        header=(_("parameter"), _("share"), _("time by value, over that of the best value")),
+        header=(_("parameter"), _("share"), _("time by value, relative to the best one")),
         shown=tuple(_effect(each) for each in (*found.mains, *found.pairs)),
         notes=tuple(notes),
     )

@@ -266,7 +266,7 @@ def bound(seen: Examined, part: Share, went: Share | None, stays: frozenset[str]
         )
     runs = seen.side.running.busiest
     if runs < 1.0 - LEAST:
-        because += _("; an SM is active for {runs:.0%} of the launch at most").format(runs=runs)
+        because += _("; an SM is active for at most {runs:.0%} of the launch").format(runs=runs)
         saves *= runs
     return saves, because
 

@@ -583,7 +583,7 @@ def _short_grid(
         return Limit("grid", words, part, others, ("waves",))
     text = _("an uneven tail: SMs are active {part:.0f}% of the time")
     if waves is not None and waves < 1:
-        text = _("{blocks} on {sms} SMs, below a wave: they are active {part:.0f}% of the time")
+        text = _("{blocks} on {sms} SMs, under a wave: they are active {part:.0f}% of the time")
     words = text.format(part=part, blocks=several(blocks, "block"), sms=sms)
     return Limit("grid", words, part, others, ("tail",))
 

@@ -81,7 +81,7 @@ def _machine_work(launch: Launch) -> dict[Unit, float] | Missing:
         product = _product(opcode, modifiers)
         if product is None:
             return Missing(
-                _("operations of {split_0} are not known").format(
+                _("the operations of {split_0} are not known").format(
                     split_0=table.text[row].split()[0]
                 )
             )

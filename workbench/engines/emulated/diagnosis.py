@@ -209,7 +209,7 @@ def _off(got: Array, want: Array, tolerance: float, name: str) -> str:
     over = ~(distance <= tolerance * scale)
     rounding = 64 * float(np.finfo(got.dtype).eps) if got.dtype.kind == "f" else 0.0
     less = int((~over & (distance > rounding * scale)).sum())
-    more = f", and {less:,} more by less" if less and tolerance > rounding else ""
+    more = f", and {less:,} more are off by less" if less and tolerance > rounding else ""
     count = int(over.sum())
     return (
         f"{count:,} of {right.size:,} elements of {name} are off by more than the tolerance{more}"

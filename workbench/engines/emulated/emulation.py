@@ -380,7 +380,7 @@ def _suspects(
     version, ptx = subject.version, built_of(subject).build.ptx
     for each in misread(version.text, subject.launches, dtypes):
         each.refuse(version)
-        yield Suspect(f"{each.words}: give both one type.")
+        yield Suspect(f"{each.words}: give both the same type.")
     filled = {each.name for each in subject.fills}
     for launch in subject.launches:
         body = entry_text(ptx, launch.kernel)

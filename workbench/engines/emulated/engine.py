@@ -365,15 +365,15 @@ def _notices(
     add(
         "emulated",
         "Counted on a CPU from the version's PTX: exact where it follows from "
-        "addresses; nothing is known of time, stalls and caches. Names with ptx__ count "
-        "PTX instructions, not machine instructions.",
+        "addresses; nothing is known about time, stalls and caches. Counters whose names "
+        "contain ptx__ count PTX instructions, not machine instructions.",
     )
     if not emulation.module.assembled:
         add(
             "no-machine-code",
             "The machine code of this PTX is unknown here: loads and stores that it "
             "would join are counted one by one, and the number of machine instructions is "
-            "absent.",
+            "missing.",
         )
     for words in _warnings(emulation):
         add("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
@@ -393,7 +393,7 @@ def _notices(
                 "depends-on-timing",
                 f"{launch.kernel}: how often {named} {run} may depend on "
                 f"which warps meet on a chip; counts of {lines}, and totals that {hold}, "
-                "are those of one order of many.",
+                "are those of one possible order.",
             )
         if counts.sampled < 1:
             add(

@@ -62,7 +62,7 @@ _DRIVER_ERRORS: tuple[tuple[str, FailureKind, str], ...] = (
     ("named symbol not found", "not-loadable", "the build has no kernel of that name"),
     ("named symbol", "not-loadable", "the build has no kernel of that name"),
     ("invalid argument", "launch-failed", "the driver refused the launch's arguments"),
-    ("invalid configuration", "launch-failed", "the driver refused grid or block"),
+    ("invalid configuration", "launch-failed", "the driver refused the grid or the block"),
     ("cluster", "launch-failed", "the driver refused the cluster size"),
 )
 

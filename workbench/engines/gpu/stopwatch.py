@@ -129,8 +129,8 @@ def judge(
     if not state.settled:
         add(
             "unsettled",
-            "The chip's clock was not steady, or heat lowered it, during all of the "
-            f"{quantity(state.waited or 0.0, 's')} of waiting before this was timed.",
+            f"Throughout the {quantity(state.waited or 0.0, 's')} of waiting before "
+            "this was timed, the chip's clock was unsteady, or heat lowered it.",
         )
     for name, (low, high) in (("SM", state.sm_clock), ("memory", state.memory_clock)):
         if moved(low, high) > CLOCK_LIMIT:

@@ -125,8 +125,8 @@ def check_copy(fill: ResolvedFill, source: int, target: int) -> None:
     """Refuse (UsageError) to copy an input to a smaller target; sizes are in bytes."""
     if source > target:
         raise UsageError(
-            f"{fill.where}: input `{fill.input}` has {source:,} bytes, `{fill.name}` has room "
-            f"for {target:,}",
+            f"{fill.where}: input `{fill.input}` has {source:,} bytes, but `{fill.name}` has "
+            f"room for {target:,}",
             "Make the array in the code as large as the largest problem needs, or refuse the "
             "problem with `requires`.",
         )
@@ -228,7 +228,7 @@ def _one(
         raise UsageError(
             f"study.py: reference() gives no finite value for {odd:,} of the {right.size:,} "
             f"elements of `{name}`",
-            "Give each its answer. For intended infinities, `not_finite = True` says so.",
+            "Give each element its answer. If infinities are intended, write `not_finite = True`.",
         )
     norm = math.sqrt(sum(_square(right[span]) for span in spans))
     rms = norm / math.sqrt(right.size) if right.size else 0.0

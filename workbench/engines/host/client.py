@@ -57,7 +57,7 @@ def _clear(root: Path, relative: Path) -> None:
     except OSError as error:
         raise MissingError(
             f"{root / relative}: cannot be written to: {error.strerror}",
-            "A run needs a little room below the project's build folder: free some space, or "
+            "A run needs a little space in the project's build folder: free some space, or "
             "correct the permissions.",
         ) from error
 

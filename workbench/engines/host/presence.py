@@ -71,7 +71,7 @@ def find_gpus() -> tuple[list[Gpu], str]:
         there = program("nvidia-smi") is not None
         why = N_("nvidia-smi lists none")
         if not there:
-            why = N_("no driver is found (no nvidia-smi on PATH)")
+            why = N_("no driver was found (no nvidia-smi on PATH)")
         return found, "" if found else why
     except NvmlError as error:
         found = _smi()

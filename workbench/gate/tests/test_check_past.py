@@ -68,7 +68,7 @@ def test_three_percent_are_found_unless_the_machine_is_noisy(
     got, out, err = cli("check", "--against", "HEAD", *THERE)
     out = " ".join(out.split())
     assert (got, words in out) == (code, True), out + err
-    assert "the GPU, both states in turns" in err and "n1000 on NVIDIA Stand-In 1" in out
+    assert "the GPU, both states in turn" in err and "n1000 on NVIDIA Stand-In 1" in out
 
 
 @pytest.mark.usefixtures("stand_in")

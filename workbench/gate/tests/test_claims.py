@@ -48,7 +48,7 @@ def check(*words: str) -> tuple[int, str]:
         ("sgemm/v5:n4096@h200", "sgemm/v3", "1.4x", 0, "as sgemm/v3 (n4096, NVIDIA H200)"),
         ("sgemm/v5", "sgemm/v3", "1.5x", 1, "1.46× (1.46×), claimed 1.50×"),
         ("sgemm/v8", "sgemm/v7", "1x", 1, "Refused"),
-        ("sgemm/v13", "sgemm/cublas", "0.5x", 0, "claimed 0.500×; in turns"),
+        ("sgemm/v13", "sgemm/cublas", "0.5x", 0, "claimed 0.500×; measured alternately"),
         ("conv2d_half/v5", "conv2d_half/v4", "1.1x", 6, "lowered its clocks while this was timed"),
         ("conv2d_int8/v5", "conv2d_int8/v4", "0.9x", 6, "Identical machine code"),
         ("conv2d/v11", "conv2d/v10", "1.4x", 0, "Different precision: float32 operations"),

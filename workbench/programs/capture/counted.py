@@ -43,8 +43,8 @@ from workbench.revisions import state_of
 _EMULATED = Notice(
     "emulated",
     "Counted on a CPU from the program's PTX: exact where it follows from addresses; nothing is "
-    "known of time, stalls and caches. Names with ptx__ count PTX instructions, not machine "
-    "instructions.",
+    "known about time, stalls and caches. Counters whose names contain ptx__ count PTX "
+    "instructions, not machine instructions.",
 )
 
 

@@ -51,12 +51,12 @@ from workbench.programs.capture.trace import Trace, spaced, wanted_range
 from workbench.study.mangling import spelled
 from workbench.units import listed, quantity, several
 
-#: Kernels profiled by default: this many, or fewer if they make this part of the time.
+#: Kernels profiled by default: this many, or fewer if they make up this part of the time.
 TOP, ENOUGH = 5, 0.9
 #: Launches to profile of each kernel.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are profiled, or fewer that make this part of its time; and
-#: the most of them, if the first number does not make `ENOUGH` of it.
+#: Classes of a kernel's launches that are profiled, or fewer with this part of its time; and the
+#: most of them, if the first number does not make up `ENOUGH` of it.
 CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
 #: Default time limit under ncu for a program whose processes wait for each other: at least this
 #: many seconds, and this many times its time without ncu.
@@ -134,8 +134,8 @@ def pick(survey: Survey, trace: Trace, wish: Wish) -> Picked:
     if waiting := [survey.works[x] for x in matching if x not in alone]:
         names = listed(list(dict.fromkeys(work.name for work in waiting)), 2)
         message = (
-            f"{names}: only timed, since while it runs it waits for "
-            f"{work_waits(waiting[0])}, and ncu runs a launch alone, again and again"
+            f"{names}: only timed, since it waits for "
+            f"{work_waits(waiting[0])} while it runs, and ncu runs each launch alone, many times"
         )
         notices.append(Notice("waits-for-others", message))
     device = None
@@ -428,7 +428,7 @@ def take_detail(
     asked = invocation.timeout_s is not None
     if survey.ranks and not asked:
         limit = LEAST_S + TIMES * survey.runs[-1].wall_s
-        say(f"detail: for ranks that wait for each other, ended after {limit:.0f} s (--timeout)")
+        say(f"detail: ranks may wait for each other: ncu ends after {limit:.0f} s (--timeout)")
         invocation = replace(invocation, timeout_s=limit)
     say(
         f"detail: ncu profiles {several(len(picked.works), 'kernel')}, "
@@ -473,7 +473,7 @@ def _too_slow(invocation: Invocation, survey: Survey, said: str) -> KernelError:
     where = f" (it had reached {seen[-1]}, launch {len(seen)} of those picked)" if seen else ""
     hint = "Give it more time with --timeout, or leave such a kernel out with --kernel or --nvtx"
     if survey.ranks:
-        hint = "--rank N looks at another rank, --timeout gives it more time, --no-detail none"
+        hint = "--rank N looks at another rank, --timeout gives it more time, --no-detail skips it"
     return KernelError(
         f"under ncu the program did not end within {invocation.timeout_s:g} s, and was "
         f"stopped{where}",

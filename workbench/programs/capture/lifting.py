@@ -62,8 +62,8 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
 
     Args:
         survey: Of a capture of the program.
-        kernel: A kernel's name, or a regular expression of it; of several, that which takes most
-            time.
+        kernel: A kernel's name, or a regular expression for it; of several, the one that takes the
+            most time.
         number: Which of its launches, from 1; None: the first of those that take the most time.
         limit: Bytes of memory that may be kept.
 
@@ -86,7 +86,7 @@ def choose(survey: Survey, kernel: str, number: int | None, limit: int = LIMIT) 
     work = max(own, key=lambda each: sum(each.total_ns))
     if whom := work_waits(work):
         raise UsageError(
-            f"{work.name} is not lifted: while it runs it waits for {whom}",
+            f"{work.name} is not lifted: it waits for {whom} while it runs",
             "Nothing was run. Alone it would never end; lift a kernel that computes.",
         )
     if number is None:
@@ -112,7 +112,7 @@ def lift(invocation: Invocation, given: Input, wanted: Wanted, place: Path, say:
     """
     name = wanted.work.name
     which = f"launch {wanted.number}" if wanted.shape is None else "its heaviest launch"
-    say(f"the program runs once more; of {name} {which} is kept, up to {_told(wanted.limit)}")
+    say(f"the program runs once more; {which} of {name} is kept, up to {_told(wanted.limit)}")
     raw = place / _RAW
     clear_folder(place, _RAW)
     library = lifter()

@@ -73,7 +73,7 @@ class Counted(Record, frozen=True):
         return self.instructions + self.sectors + self.wavefronts
 
     def plus(self, other: Counted, times: int = 1) -> Counted:
-        """The sum with `times` times another one."""
+        """The sum of this one and `times` times another."""
         names = self.__struct_fields__
         own = {name: getattr(self, name) + times * getattr(other, name) for name in names}
         return Counted(**own)

@@ -43,7 +43,7 @@ from workbench.programs.capture.tracer import INJECTION, NVTX_INJECTION, OUTPUT,
 
 Chosen = Literal["auto", "trace", "ncu"]
 _METRIC = "gpu__time_duration.sum"
-#: The cost of measuring one metric, in milliseconds a launch (docs/measurements.md).
+#: The cost of measuring one metric, in milliseconds per launch (docs/measurements.md).
 _NCU_MS = 5.4
 _SHAPE = re.compile(r"\((\d+), *(\d+), *(\d+)\)")
 
@@ -173,7 +173,7 @@ def _nothing(trace: Trace) -> WorkbenchError:
         )
     return UsageError(
         "the program initialized CUDA and launched no kernel",
-        "Check its arguments: were its tests skipped, its steps left out? A process that was "
+        "Check its arguments: were its tests skipped, or its steps left out? A process that was "
         "killed may also have lost its last half second.",
     )
 
@@ -193,7 +193,7 @@ def _measured(
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
     if "ERR_NVGPUCTRPERM" in text:
         raise permission(
-            "Tracing needs no counters: give it CUPTI and a C compiler (`--survey trace` says what "
+            "Tracing needs no counters: install CUPTI and a C compiler (`--survey trace` says what "
             "is missing)."
         )
     if ended.code:
@@ -202,7 +202,7 @@ def _measured(
 
 
 def read_listing(text: str) -> Trace:
-    """Read ncu's CSV, one metric a launch, as a trace.
+    """Read ncu's CSV, one metric per launch, as a trace.
 
     ncu runs launches one after another, so they are placed end to end. Raises DataError: the text
     is not ncu's CSV.

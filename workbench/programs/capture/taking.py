@@ -275,7 +275,7 @@ def _doubts(survey: Survey, dropped: int) -> list[Notice]:
     found = []
     if cut := sum(run.cut for run in survey.runs):
         what = f"{several(cut, 'process', 'processes')} did not end by themselves"
-        why = f"{what}: their last launches, of half a second at most, may be missing"
+        why = f"{what}: their last launches (half a second at most) may be missing"
         found.append(Notice("cut-processes", why))
     if dropped:
         message = f"CUPTI lost {several(dropped, 'launch', 'launches')}: their times are missing"

@@ -4,8 +4,8 @@
 truncated file: its complete records are used, and a notice says that it was cut.
 
 The size of a survey is bounded for any program: 20,000 launches of 300 kernels give some tens of
-kilobytes. It holds totals, quantiles, the configurations that take most time, the NVTX ranges of
-that time, and the order of kernels.
+kilobytes. It holds totals, quantiles, the configurations that take the most time, the NVTX ranges
+of that time, and the order of kernels.
 """
 
 from __future__ import annotations

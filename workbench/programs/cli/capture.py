@@ -70,7 +70,7 @@ _wish_options = folded(
 @click.option(
     "--like",
     metavar="@NAME",
-    help="Profile also the kernels and launch configurations that this capture profiled.",
+    help="Also profile the kernels and launch configurations that this capture profiled.",
 )
 @click.option(
     "--source", metavar="DIR|REV", help="The source files (default: those of the working tree)."

@@ -31,7 +31,7 @@ OPTIONS = (
         "file",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="A program in CUDA C++: it is run without a GPU, and its kernels become a study, or "
+        help="A program in CUDA C++: it is run without a GPU, and its kernels become a study, or a "
         "VERSION of one. Its arguments follow --.",
     ),
     click.option(
@@ -95,7 +95,7 @@ def from_program(
         _lift(target, int((limit_gib or 2) * (1 << 30)), study or name, timeout_s)
         return
     if not given.get("file"):
-        words = "arguments, --also, --call, --flags and --kernel are a program's"
+        words = "arguments, --also, --call, --flags and --kernel apply only to a program"
         raise UsageError(words, "Add --from-cu FILE, or --from-launch @CAPTURE::KERNEL.")
     if not alone or (version is not None and given["also"] and not study):
         raise UsageError(
@@ -106,7 +106,7 @@ def from_program(
     given["flags"] = tuple(shlex.split(given["flags"]))
     wish = FromProgram(study=study, arguments=arguments, timeout_s=timeout_s or 120.0, **given)
     progress = progress_of("new")
-    progress(f"{wish.file} is run without a GPU, on this machine, with your rights")
+    progress(f"{wish.file} is run without a GPU, on this machine, with your permissions")
     if version is None:
         made = start_from_program(project, wish, progress)
     else:

@@ -33,7 +33,7 @@ _say = progress_of("run")
     epilog="workbench run v0.cu · workbench run v0 v0.cu -- 1024 · workbench run -- make test",
 )
 @click.argument("words", metavar="[NAME] [FILE.cu]", nargs=-1)
-@click.option("--flags", default="", metavar="FLAGS", help="More flags for nvcc, of FILE.cu.")
+@click.option("--flags", default="", metavar="FLAGS", help="More nvcc flags for FILE.cu.")
 @click.option(
     "--check/--no-check",
     default=True,
@@ -91,7 +91,7 @@ def command(
         chip=chip,
         quiet_output=format_ != "table",
     )
-    _say("no GPU is used; the program runs on this machine with your rights (`workbench docs run`)")
+    _say("no GPU is used; the program runs here with your permissions (`workbench docs run`)")
     run = run_program(wanted, _say)
     _show(run, name, format_)
     if name is not None:
@@ -107,7 +107,7 @@ def _named(words: Sequence[str]) -> tuple[str | None, Path | None]:
     names = [word for word in words if not word.endswith(_SOURCE)]
     if len(sources) > 1 or len(names) > 1:
         raise UsageError(
-            f"{' '.join(words)}: one name and one source at most",
+            f"{' '.join(words)}: at most one name and one source",
             "Write `workbench run v0 v0.cu`; the program's own arguments follow --.",
         )
     source = Path(sources[0]) if sources else None

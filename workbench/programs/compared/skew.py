@@ -71,7 +71,7 @@ def skew_words(survey: Survey) -> str:
     if slow.work_s - fast.work_s <= APART * slow.work_s:
         return _(
             "{times} ranks work alike ({work_s} to {work_s2} {each}), apart from communication, "
-            "which takes {times2} at most"
+            "which takes at most {times2}"
         ).format(
             times=len(times),
             work_s=quantity(fast.work_s, "s"),

@@ -298,7 +298,7 @@ def _doubt(
     if apart or against:
         why = _("ncu runs every launch alone and empties the caches before it")
         if difference.old.survey.way == "ncu":
-            why = _("few launches were profiled, and all were timed")
+            why = _("only a few launches were profiled, but all were timed")
         one = _(
             "in the program a launch is {ratio}, under the profiler {profiled}: "
             "the program's time counts ({why})"

@@ -179,7 +179,7 @@ def _longest(capture: ProgramCapture, detail: Profile) -> Profile:
 
 
 def _said(capture: ProgramCapture, rows: Sequence[View]) -> str:
-    """A sentence on the kernels that take most time."""
+    """A sentence on the kernels that take the most time."""
     most = [f"{shortened(row.name)} {row.cells[1]}" for row in rows[:3]]
     return _("{time} on the GPU: {kernels} of it").format(
         time=time_words(total(capture.survey)), kernels=units.listed(most)

@@ -409,8 +409,8 @@ def row_names(difference: ProgramDifference) -> list[str]:
 def group_words(difference: ProgramDifference, row: WorkChange) -> str:
     """``norm: layer_norm_kernel (2) + reduce_kernel + 7 more + [fill] → triton_red_fused_0``.
 
-    For kernels that replaced each other, it names those with most time on each side; a number, as
-    in `fate_words`, follows if several have one name.
+    For kernels that replaced each other, it names those with the most time on each side; a number,
+    as in `fate_words`, follows if several have one name.
     """
     sides = []
     for capture, places in ((difference.old, row.old), (difference.new, row.new)):

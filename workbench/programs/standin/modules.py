@@ -79,8 +79,8 @@ class LoadedModule:
                 )
             kernel = _first_kernel(images)
             raise NoCodeError(
-                f"the kernels of a module ({kernel}) are only machine code, "
-                "but the emulator runs PTX",
+                f"the kernels of a module ({kernel}) exist only as machine "
+                "code, but the emulator runs PTX",
                 "Build it with PTX (-gencode arch=compute_90,code=compute_90), or with line "
                 "information, which keeps the PTX: -lineinfo of nvcc and NVRTC, "
                 "ProgramOptions(lineinfo=True) of cuda.core, @cuda.jit(lineinfo=True) of Numba.",

@@ -210,8 +210,8 @@ def buffer_uses(
             use.role = "symbol"
             if buffer.after is not None:
                 notes.append(
-                    f"The variable {buffer.symbol} is changed; that is not compared, and later "
-                    "launches of the program see it. Each run of the study starts with the old one."
+                    f"The variable {buffer.symbol} is changed: this is not compared, but the "
+                    "program's later launches see it. Each run of the study restores the old value."
                 )
         elif buffer.after is not None:
             use.role, use.restored = "output", buffer.filled is not False
@@ -221,8 +221,8 @@ def buffer_uses(
         elif buffer.name in guessed:
             use.role, use.restored = "output", False
             notes.append(
-                f"{use.name}: the launch did not change it: the program had computed the same "
-                "before. It starts without a value, assuming that all of it is written."
+                f"{use.name}: the launch did not change it, because the program had computed the "
+                "same before. It starts without a value, assuming that all of it is written."
             )
         if use.role == "output" and buffer.name in holding:
             if buffer.name in aimed:

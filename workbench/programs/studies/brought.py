@@ -229,7 +229,7 @@ def add_from_program(
             "It must be run with the same numbers and sizes; otherwise make a study of its own.",
         )
     kernel = max(fits, key=lambda each: each.work)
-    left |= {each.name: _("--kernel NAME takes one") for each in fits if each is not kernel}
+    left |= {each.name: _("--kernel NAME selects one") for each in fits if each is not kernel}
     problems = {
         each.parameters.get("recording", 0): each.parameters
         for each in reversed(loaded.problems.values())
@@ -346,7 +346,7 @@ def _groups(
     kernels = list(_kernels(source, runs))
     left = {readable(name): why for run in runs for name, why in run.unrecorded.items()}
     hint = (
-        "Give it less work: with arguments after --, or smaller sizes in a copy of the file."
+        "Give it less work: pass arguments after --, or use smaller sizes in a copy of the file."
         if left
         else "A study compares the array that a kernel writes. `workbench run FILE.cu` checks and "
         "counts a program without one."
@@ -559,7 +559,7 @@ def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
     if _PINNED.search(without_comments(source.whole)):
         yield (
             "The program keeps data in the L2 (a persisting access policy), and the study does "
-            "not: only the program's own times can be those of data that never left it."
+            "not, so only the program's own times can be of data that stayed in the L2."
         )
     for run in runs:
         if run.code:
@@ -569,7 +569,7 @@ def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator
             )
         if run.stopped:
             yield (
-                f"The run ended early: {run.stopped}. Later launches are not here; allow "
+                f"The run ended early: {run.stopped}. Later launches are missing; allow "
                 "more with --timeout SECONDS."
             )
         if run.faults:

@@ -196,7 +196,7 @@ def test_a_kernel_without_a_recorded_launch_is_named(
     ran_programs.fake(runs.project.root, monkeypatch, **late)
     made = start(runs)
     assert made.left["huge"] == "its launch reaches 9 bytes"
-    assert "Later launches are not here" in made.notes[0]
+    assert "Later launches are missing" in made.notes[0]
 
 
 def test_a_name_of_a_file_becomes_no_code(runs: Runs) -> None:

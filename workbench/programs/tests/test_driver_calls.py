@@ -122,7 +122,7 @@ for name in ("lines", "alone"):
     load(open(f"{name}.cubin", "rb").read()); get(b"fill"); print(launch(1, 4), flush=True)
 """)  # fmt: skip
     said = " ".join(ran.out.split())
-    assert ran.out.startswith("[3, 3, 3, 3]\n") and "(fill) are only machine code" in said
+    assert ran.out.startswith("[3, 3, 3, 3]\n") and "(fill) exist only as machine code" in said
     assert "CUresult 209" in ran.err and "@cuda.jit(lineinfo=True)" in said
 
 

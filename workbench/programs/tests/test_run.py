@@ -113,7 +113,7 @@ return cudaIpcGetMemHandle(&h, x) == cudaErrorNotSupported ? atoi(argv[2]) : 1;"
     told = " ".join(ran.out.split())
     assert "2 launches" in told and "no fault found" in told
     assert "IpcGetMemHandle was called, but is not here" in told
-    assert "with your rights" in ran.err.splitlines()[0]
+    assert "with your permissions" in ran.err.splitlines()[0]
 
 
 def test_a_run_with_a_name_is_a_capture_and_its_document_is_as_its_schema_says(
@@ -227,7 +227,7 @@ def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
     [
         ((), 2, "no program to run was given"),
         (("a.cu",), 2, "a.cu does not exist"),
-        (("v0", "v1", "--", "true"), 2, "one name and one source at most"),
+        (("v0", "v1", "--", "true"), 2, "at most one name and one source"),
         (("--", "./nothing"), 3, "cannot be started"),
         (("broken.cu",), 4, "does not compile"),
         (("bomb.cu",), 4, "needs more memory than the 60 MiB that a compiler may use"),

@@ -126,7 +126,7 @@ def test_a_part_of_the_grid_tells_the_same_factors() -> None:
     costs = {each.value: each.factor for each in found.mains[0].levels}
     assert costs == {16: 1.0, 32: pytest.approx(2, rel=0.03), 64: pytest.approx(4, rel=0.03)}
     assert (of(found, "TILE") or 0) > 0.9
-    assert (of(found, "block"), why(found, "block")) == (None, "within chance")
+    assert (of(found, "block"), why(found, "block")) == (None, "could be chance")
 
 
 def test_chance_is_seldom_told_for_an_interaction() -> None:
@@ -274,7 +274,7 @@ def test_a_grid_that_fills_no_chip_is_told_of_blocks_for_each_sm_and_not_of_occu
     )  # fmt: skip
     cliff = only(cliffs(grid, "n512"))
     assert cliff.limiter == "small grid"
-    assert cliff.moved == ("blocks for each SM 0.970 → 0.485",)
+    assert cliff.moved == ("blocks per SM 0.970 → 0.485",)
     # Half as many on each SM, but as many SMs at work: 15.5 blocks for each and then as many.
     same = line(
         1e-3, 1.64e-3,
@@ -343,7 +343,7 @@ def test_smaller_blocks_of_a_grid_that_fills_no_chip_are_told() -> None:
     )  # fmt: skip
     cliff = only(cliffs(grid, "n512"))
     assert cliff.limiter == "block size"
-    assert cliff.moved == ("warps 3.03% → 1.52% of what the chip holds, in as many blocks",)
+    assert cliff.moved == ("warps 3.03% → 1.52% of the chip's limit, in as many blocks",)
 
 
 def test_a_cliff_without_a_reason_is_not_listed() -> None:

@@ -659,7 +659,7 @@ def _check_pair(pair: Pair, ladders: list[Ladder]) -> None:
             did_you_mean(missing[0], known, "recorded versions"),
         )
     raise UsageError(
-        f"{versions[0]} and {versions[1]} of {name} are not recorded for one problem and device",
+        f"{versions[0]} and {versions[1]} of {name} share no recorded problem and device",
         "Record both for one problem: `workbench profile v1 v4:PROBLEM`.",
     )
 

@@ -101,7 +101,7 @@ class CounterCell(NamedTuple):
             return ""
         bound = bound_broken(self.counter.id, self.reading.value)
         return (
-            _("{doubt}: {bound} is possible").format(doubt=_(IMPLAUSIBLE), bound=bound)
+            _("{doubt}: it must be {bound}").format(doubt=_(IMPLAUSIBLE), bound=bound)
             if bound
             else ""
         )

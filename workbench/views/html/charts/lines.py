@@ -321,7 +321,7 @@ def _figure(
     points = tuple(_point(question, number, found) for number, found in corners)
     return lines(
         f"{prefix}-{question.id.partition('_')[0]}",
-        _("Theoretical occupancy over {what}, all else as it is").format(what=question.what),
+        _("Theoretical occupancy over {what}, all else unchanged").format(what=question.what),
         [Series(name=_("theoretical occupancy"), points=points)],
         Axis(title=question.what, unit=question.unit, from_zero=True),
         Axis(title="", unit="%", from_zero=True),

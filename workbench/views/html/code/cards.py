@@ -132,7 +132,7 @@ def _proofs(part: TimePart, split: TimeSplit) -> list[WaitPath]:
 
 def _via(lines: tuple[LineShare, ...]) -> str:
     names = [name for line in lines[:1] for name in line.via]
-    return _("by way of {names}").format(names=", ".join(names[:3])) if names else ""
+    return _("through {names}").format(names=", ".join(names[:3])) if names else ""
 
 
 def _largest(amounts: Iterable[Number]) -> Number:

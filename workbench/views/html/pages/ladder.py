@@ -169,7 +169,7 @@ def sweep(
                 )
             )
             ways.setdefault(identity, f"× {base}" if identity == "ratio" and base else title)
-    note = _("Of {all} problems {n} are drawn.").format(all=len(every), n=len(drawn))
+    note = _("Of {all} problems, {n} are drawn.").format(all=len(every), n=len(drawn))
     return View(
         charts=out,
         ways=list(ways.items()),
