@@ -96,10 +96,7 @@ def test_a_ratio_that_they_move_may_be_anything() -> None:
 def test_what_compiler_and_launch_fix_is_certain_in_the_larger_launch_too() -> None:
     small = make_launch(
         kernel="clear",
-        metrics={
-            ESTIMATE: Metric(value=50),
-            "launch__registers_per_thread": Metric(value=8),
-        },
+        metrics={ESTIMATE: Metric(value=50), "launch__registers_per_thread": Metric(value=8)},
     )
     (large,) = counted({ESTIMATE: 100, "launch__registers_per_thread": 40}, {ESTIMATE: 10}).launches
     profile = make_profile(engine="emulator", launches=(small, large))

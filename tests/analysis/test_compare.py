@@ -482,10 +482,7 @@ def test_times_that_disagree_with_the_profiler_are_warned_of(
     old, new = (
         with_metrics(
             make_profile(version=version),
-            **{
-                "gpu__time_duration.sum": seconds,
-                "smsp__cycles_elapsed.avg.per_second": clock,
-            },
+            **{"gpu__time_duration.sum": seconds, "smsp__cycles_elapsed.avg.per_second": clock},
         )
         for version, seconds, clock in zip(("v2", "v3"), durations, clocks, strict=True)
     )

@@ -45,10 +45,7 @@ def kinds(one: Launch) -> list[str]:
     return [way.kind for way in panel_of_launch(one, H200).ways]
 
 
-CONFLICTS = {
-    "memory_l1_wavefronts_shared": 100_000,
-    "memory_l1_wavefronts_shared_ideal": 40_000,
-}
+CONFLICTS = {"memory_l1_wavefronts_shared": 100_000, "memory_l1_wavefronts_shared_ideal": 40_000}
 
 
 def test_an_excess_saves_its_part_of_the_time_that_its_unit_was_busy() -> None:

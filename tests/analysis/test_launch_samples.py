@@ -31,9 +31,7 @@ RAN, READ = "smsp__inst_executed.sum", "dram__bytes_read.sum"
 def ran(kernel: str, seconds: float | None, *, signature: Any = "", **metrics: Number) -> Launch:
     """One launch of a kernel; `metrics` by ncu's names."""
     return make_launch(
-        kernel=kernel,
-        signature=signature,
-        metrics=make_metrics(**{DURATION: seconds}, **metrics),
+        kernel=kernel, signature=signature, metrics=make_metrics(**{DURATION: seconds}, **metrics)
     )
 
 
@@ -532,6 +530,10 @@ def test_titles_say_no_more_than_is_needed() -> None:
     ]
     grids = [plain("a", grid=(4, 2, 1)), plain("a", grid=(8, 2, 1))]
     assert titles(grids) == ["a grid 4×2×1", "a grid 8×2×1"]
+    tiles = [
+        plain("K", f"K<Gemm<{'Some::' * 9}Long<A>, Shape<(int){n}, (int)8>, B>>") for n in (4, 6)
+    ]
+    assert titles(tiles) == ["K<…Shape<4, 8>…>", "K<…Shape<6, 8>…>"]
     assert len(template_arguments(plain("a", f"a<{'x' * 99}>"))) == 60
 
 

@@ -110,6 +110,13 @@ def test_one_code_launched_alike_that_moved_more_says_what(counter: str, factor:
     assert "rose" not in told(launch(1e-3, 1e6, **few), launch(1e-3, 1e6, **many))  # type: ignore[arg-type]
 
 
+def test_fewer_threads_that_store_a_word_each_have_fewer_results() -> None:
+    sectors, at = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", {300: 4800.0, 200: 3200.0}
+    old, new = (launch(1e-3, each, n, **{sectors: at[n]}) for n, each in ((300, 9e6), (200, 3e6)))
+    assert said(old, new).endswith("200 blocks of 128 threads, and each stores as much.")
+    assert said(old, launch(1e-3, 3e6, 200, **{sectors: 4800.0})) == ""
+
+
 def test_one_code_in_other_blocks_is_the_launch_s() -> None:
     old, new = launch(1e-3, 1e6), replace(launch(1.8e-3, 1.8e6), block=(32, 4, 1))
     assert "Instructions executed rose 1.00 M → 1.80 M (+80.0%), linked to the launch." in told(

@@ -14,10 +14,7 @@ CLOCK = 2e9
 
 def scale(device: Device = H200, seconds: float = 1e-3) -> Scale:
     metrics = make_metrics(
-        **{
-            "gpu__time_duration.sum": seconds,
-            "smsp__cycles_elapsed.avg.per_second": CLOCK,
-        }
+        **{"gpu__time_duration.sum": seconds, "smsp__cycles_elapsed.avg.per_second": CLOCK}
     )
     profile = make_profile(device=device, launches=(make_launch(metrics=metrics),))
     return Scale(profile, compare(profile, profile))

@@ -18,11 +18,7 @@ from tests.factories import make_project
 from workbench import language
 from workbench.cli import COMMANDS, app
 
-DOCUMENTS = {
-    "list": ["list"],
-    "show": ["show", "v3"],
-    "diff": ["diff", "v2", "v3"],
-}
+DOCUMENTS = {"list": ["list"], "show": ["show", "v3"], "diff": ["diff", "v2", "v3"]}
 
 
 #: What a person reads at 80 columns, in Chinese.

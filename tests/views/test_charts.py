@@ -204,10 +204,7 @@ def test_labels_of_points_that_coincide_are_left_to_hovering() -> None:
 
 _SPOTS = st.lists(
     st.builds(
-        Spot,
-        st.floats(0, 400),
-        st.floats(0, 200),
-        st.text("v0123456789", min_size=1, max_size=9),
+        Spot, st.floats(0, 400), st.floats(0, 200), st.text("v0123456789", min_size=1, max_size=9)
     ),
     max_size=25,
 )

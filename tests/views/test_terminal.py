@@ -42,15 +42,7 @@ from workbench.ladder.listing import StudyList, study_list
 from workbench.model import Device, Estimate, InstructionTable, Launch, Notice, Profile, SourceFile
 from workbench.store import Store
 from workbench.study.folder import run_study, source_hash, view_study
-from workbench.views.terminal.console import (
-    Text,
-    grid,
-    needed,
-    print_view,
-    render,
-    section,
-    tied,
-)
+from workbench.views.terminal.console import Text, grid, needed, print_view, render, section, tied
 from workbench.views.terminal.diff import diff_view
 from workbench.views.terminal.list import list_view
 from workbench.views.terminal.show import show_view

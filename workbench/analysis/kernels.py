@@ -207,6 +207,23 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     return max(matched, key=lambda change: change.weight, default=None)
 
 
+#: Kernels take as long if they differ by this part, all together by this part of the change.
+_AS_LONG, _ASIDE = 0.05, 0.1
+
+
+def launched_apart(changes: Sequence[KernelChange]) -> tuple[KernelChange, ...]:
+    """The kernels that one side alone launched, or launched more often, if nothing else changed."""
+    apart = [c for c in changes if not c.matched or (c.way == "all" and len({*c.samples}) > 1)]
+    rest = [c for c in changes if c not in apart]
+    each = [c.spent for c in rest]
+    each += [(c.spent[0] / c.samples[0], c.spent[1] / c.samples[1]) for c in apart if c.matched]
+    alike = all(0 < max(a, b) <= (1 + _AS_LONG) * min(a, b) for a, b in each)
+    slight = fsum(abs(c.in_all_s) for c in rest) <= _ASIDE * abs(fsum(c.in_all_s for c in apart))
+    other = any(c.alone or c.values or not c.in_all_s for c in apart)
+    one_way = len({c.in_all_s > 0 for c in apart}) == 1
+    return tuple(apart) if one_way and alike and slight and not other else ()
+
+
 def of_no_pair() -> dict[str, Missing]:
     """Counters of one kernel, missing because no kernel is on both sides."""
     return {counter.id: Missing(NO_PAIR) for counter in _of_one_kernel()}

@@ -163,9 +163,7 @@ def _count_passes(launch: Launch) -> Mapping[str, _Passes] | None:
         old, passes = out.get(kind, _Passes()), taken.get(row, 0)
         wide = often if kind == "load" and ideal.get(row, 0) > often else 0
         out[kind] = _Passes(
-            old.taken + passes,
-            old.excess + passes - ideal.get(row, 0),
-            old.wide + wide,
+            old.taken + passes, old.excess + passes - ideal.get(row, 0), old.wide + wide
         )
     return out
 

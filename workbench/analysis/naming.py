@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from workbench.model import Launch
 from workbench.units import extent
@@ -19,6 +20,8 @@ _LONGEST = 60
 _EMPTY = frozenset({"kernel", "kernel2"})
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
 _WORDS = re.compile(r"\w+")
+#: An argument without others, or with arguments that have none of their own.
+_LEAF = re.compile(r"[^<>(),]+<[^<>]*>|[^<>(),]+")
 _SPACE = re.compile(r"(?:\b\w+|\(anonymous namespace\))::")
 #: Names of kernels of NVIDIA's libraries, and of their templates.
 _LIBRARY = re.compile(
@@ -75,6 +78,8 @@ def distinctions(signatures: Sequence[str]) -> list[str]:
     """The words that distinguish each signature: ``float``; "" if there are none."""
     words = [_WORDS.findall(_SPACE.sub("", _CAST.sub("", text))) for text in signatures]
     counts = [Counter(own) for own in words]
+    if len(pair := list(dict.fromkeys(signatures))) == 2 and all(apart := _arguments(*pair)):
+        return [apart[pair.index(text)].strip() for text in signatures]
     out = []
     for n, own in enumerate(counts):
         left = [m for m, text in enumerate(signatures) if text != signatures[n]]
@@ -90,6 +95,14 @@ def distinctions(signatures: Sequence[str]) -> list[str]:
             left = rest
         out.append(", ".join(sorted(chosen, key=words[n].index)))
     return out
+
+
+def _arguments(*signatures: str) -> list[str]:
+    """The first argument that differs in two signatures, with its own short ones; "" if none do."""
+    short = [_SPACE.sub("", _CAST.sub("", text)) for text in signatures]
+    at = sum(1 for __ in takewhile(lambda x: x[0] == x[1], zip(*short, strict=False)))
+    said = ["".join(x[0] for x in _LEAF.finditer(y) if x.start() <= at < x.end()) for y in short]
+    return said if said[0] != said[1] and max(map(len, said)) <= _LONGEST // 2 else ["", ""]
 
 
 def _with_arguments(name: str, launch: Launch) -> str:

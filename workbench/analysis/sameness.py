@@ -42,6 +42,7 @@ from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
 from workbench.analysis.precision import VANISHED, format_words
 from workbench.counters import PTX, catalog
+from workbench.gpus import SECTOR_BYTES
 from workbench.language import N_, _
 from workbench.model import DEBUG_BUILD, Launch, Profile, Record
 from workbench.units import factor, joined, listed, quantity, several
@@ -72,7 +73,8 @@ _AS_MUCH = 1.25
 _WIDEST = 16.0
 #: Two factors within the first part are equal; those of lanes and memory, within the second.
 _AGREE, _ALIKE = 0.05, 0.1
-_WORD = 4
+#: Bytes of a number, and the part of threads that store one if some are beyond the border.
+_WORD, _MOST = 4, 0.9
 #: Kind of a doubt -> the head of its sentence if the work of a launch is the same.
 _HEADS = {
     "debug": N_("Built for debugging"),
@@ -338,6 +340,7 @@ def _by_amount(sides: tuple[Profile, Profile], labels: tuple[str, str]) -> list[
     found = (
         (None if same else _other_size(sides, operations, stored))
         or _other_launch(sides, least, labels)
+        or (None if same else _other_results(sides))
         or _other_data(sides, operations)
     )
     # Counterparts in a program do one job, and so do versions of a study.
@@ -381,10 +384,7 @@ def _other_launch(
             "another size: {dotted} → {dotted2}, {more} × the threads, and each "
             "executes {each} × the instructions"
         ).format(
-            dotted=_dotted(old),
-            dotted2=_dotted(new),
-            more=quantity(more),
-            each=quantity(each),
+            dotted=_dotted(old), dotted2=_dotted(new), more=quantity(more), each=quantity(each)
         )
         read = amounts_of(sides, partial(value_of, counter="dram_read_bytes"))
         did = _("{factor} the instructions").format(factor=factor(more * each))
@@ -402,6 +402,22 @@ def _other_launch(
         "depends on"
     ).format(idle=labels[int(each < 1)], min=quantity(100 * few, "%"))
     return Doubt(kind="arithmetic", words=words)
+
+
+def _other_results(sides: tuple[Profile, Profile]) -> Doubt | None:
+    """A doubt if more or fewer threads of the one kernel each store as much: a word or more."""
+    launches = [x for side in sides for x in measured(side)]
+    stored = amounts_of(sides, partial(value_of, counter="global_store_sectors"))
+    ran = amounts_of(sides, _threads)
+    if len({(x.kernel, x.block) for x in launches}) > 1 or stored is None or ran is None:
+        return None
+    old, new = (SECTOR_BYTES * x / n for x, n in zip(stored.once, ran.once, strict=True))
+    more = min(stored.changed, ran.changed)
+    if not _close(old, new, _AGREE) or min(old, new) < _MOST * _WORD or more < _AS_MUCH:
+        return None
+    words = _("another size: {dotted} → {dotted2}, and each stores as much")
+    words = words.format(dotted=_dotted(launches[0]), dotted2=_dotted(launches[-1]))
+    return Doubt(kind="size", words=words, more=_more(stored, "byte"))
 
 
 def _one_build(old: Launch, new: Launch) -> bool:
@@ -426,7 +442,7 @@ def _other_kernels(
     found = {pair.how for pair in side_by_side(*sides).pairs}
     if not all(named) or (not one and found & {"signature", "name", "renamed"}):
         return None
-    if one and len({re.sub(r"\d+", "", own[0]) for own in named}) == 1:  # numbered
+    if one and len({re.sub(r"\d+$", "", own[0]) for own in named}) == 1:  # a version's number
         return None
     words = " → ".join(listed(own) for own in named)
     known = [each for each in (operations, stored) if each is not None]

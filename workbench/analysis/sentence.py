@@ -21,7 +21,7 @@ from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.kernels import KernelChange, kernel_words
 from workbench.analysis.limits.limit import RESOURCES, Limit, stall_words
-from workbench.analysis.optional import Maybe, growth, minus, times, total
+from workbench.analysis.optional import Maybe, growth
 from workbench.analysis.sameness import asides, headline, precision_words
 from workbench.analysis.source.hunks import Hunk
 from workbench.analysis.weight import WELL
@@ -75,7 +75,8 @@ def tell(
         if kinds == {"same-code"}:
             counted = next((x for x in cause.proofs if x.way not in ("wait", "tail")), None)
             if counted is None or comparison.speed is None or not comparison.speed.moved:
-                return joined([head, _speed(comparison)])
+                launched = _set_of_kernels(comparison, cause)
+                return joined([head, _speed(comparison, cause.more), launched])
             # The counters that moved with it depend on the arguments or the data.
             told = _proof(counted, comparison, attribution.hunks, cause)
             return joined(
@@ -91,12 +92,13 @@ def tell(
         comparison.partial
         or ("" if comparison.speed is None and cause.proofs else _speed(comparison, cause.more)),
         _unseen(comparison),
-        _set_of_kernels(comparison),
+        _set_of_kernels(comparison, cause),
         _by_kernel(cause.kernel, comparison.kernels),
     ]
     speed = comparison.speed
     alone = comparison.profiler_alone
-    if speed is None or speed.moved or cause.kernel is not None or (alone and cause.proofs):
+    why = speed is None or speed.moved or cause.kernel is not None or (alone and cause.proofs)
+    if why and not cause.apart:  # which says all
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
@@ -215,31 +217,36 @@ _MOSTLY = 0.5
 _SEEN = 3
 
 
-def _set_of_kernels(comparison: Comparison) -> str:
+def _set_of_kernels(comparison: Comparison, cause: Cause) -> str:
     """The added and removed kernels, if they are most of the change, or much of a report's."""
     duration = comparison["duration"]
     change = duration.delta if duration.moved else 0.0
     if change is None or duration.old is None or duration.new is None:
         return ""
-    apart = [one for one in comparison.kernels if not one.matched and not one.alone]
-    # An absent kernel took no time; without a kernel's time there is no sum.
-    parts = [minus(_taken(one, 1), _taken(one, 0)) for one in apart]
-    net = total(parts)
-    if net is None or not parts:
-        return ""
-    mostly = net * change > 0 and abs(net) >= _MOSTLY * abs(change)
+    apart = cause.apart or [x for x in comparison.kernels if not x.matched and not x.alone]
+    parts = [one.in_all_s for one in apart]
+    if not all(parts) or not parts:
+        return ""  # a kernel's time is unknown
+    mostly = sum(parts) * change > 0 and abs(sum(parts)) >= _MOSTLY * abs(change)
     foreign = not (comparison.new.version or comparison.new.of_program)
-    much = max(abs(part or 0.0) for part in parts) >= _UNEXPLAINED * max(duration.old, duration.new)
+    much = max(map(abs, parts)) >= _UNEXPLAINED * max(duration.old, duration.new)
     if not mostly and not (foreign and much):
         return ""
-    gone = _functions([(one.name_old, s) for one in apart if (s := _taken(one, 0))])
-    come = _functions([(one.name_new, s) for one in apart if (s := _taken(one, 1))])
+    gone = _functions([(one.name_old, one.spent[0]) for one in apart if one.new is None])
+    come = _functions([(one.name_new, one.spent[1]) for one in apart if one.old is None])
     said = [
+        f"{x.name} ({x.times}, {quantity(x.spent[0], 's')} → {quantity(x.spent[1], 's')})"
+        for x in apart
+        if x.matched
+    ]
+    said += [
         text.format(kernels=listed(names, _SEEN))
         for names, text in ((gone, _("{kernels} removed")), (come, _("{kernels} added")))
         if names
     ]
-    if not mostly:
+    if cause.apart:
+        text = _("Only the set of launches differs: {kernels}; all others take {old} → {new}.")
+    elif not mostly:
         text = _("The set of kernels differs as well: {kernels}.")
     elif any(one.matched for one in comparison.kernels):
         text = _("Most of it is in the set of kernels: {kernels}; all others take {old} → {new}.")
@@ -249,10 +256,8 @@ def _set_of_kernels(comparison: Comparison) -> str:
     else:
         text = _("The set of kernels changed: {kernels}.")
     whole = duration.old, duration.new
-    rest = [minus(whole[n], total(_taken(one, n) for one in apart)) for n in (0, 1)]
-    old, new = (quantity(seconds, "s") for seconds in rest)
-    kernels = _(", ").join(said)
-    return text.format(gone=len(gone), come=len(come), kernels=kernels, old=old, new=new)
+    old, new = (quantity(whole[n] - sum(x.spent[n] for x in apart), "s") for n in (0, 1))
+    return text.format(gone=len(gone), come=len(come), kernels=_(", ").join(said), old=old, new=new)
 
 
 def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
@@ -267,12 +272,6 @@ def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
         )
         for name, own in taken.items()
     ]
-
-
-def _taken(kernel: KernelChange, side: int) -> float | None:
-    """Seconds that a kernel took on a side, as often as it counts; 0 if it is not there."""
-    often = kernel.samples[side]
-    return times((kernel.old_s, kernel.new_s)[side], often) if often else 0.0
 
 
 def _nothing(comparison: Comparison) -> str:

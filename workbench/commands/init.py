@@ -12,9 +12,7 @@ from workbench.views.text.safe_output import say
 
 @click.command()
 @click.argument(
-    "folder",
-    default=".",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option("--study", default="", help="Also start this study, from a small example.")
 def command(folder: Path, study: str) -> None:

@@ -138,11 +138,7 @@ def _values(defines: tuple[str, ...]) -> dict[str, str]:
 
 
 def _start_version(
-    version: str,
-    parent: str | None,
-    title: str,
-    defines: Mapping[str, str],
-    tuned_for: str | None,
+    version: str, parent: str | None, title: str, defines: Mapping[str, str], tuned_for: str | None
 ) -> None:
     project = require_project()
     study_name, name = parse_target(version, project)

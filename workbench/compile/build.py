@@ -422,8 +422,7 @@ def _refuse_options(tool: Compiler, version: Version, arch: str, log: str) -> No
         )
     if match := _NO_HOST.search(log):
         raise MissingError(
-            f"nvcc needs a host C++ compiler: {match[0].strip()}",
-            "Install one (apt install g++).",
+            f"nvcc needs a host C++ compiler: {match[0].strip()}", "Install one (apt install g++)."
         )
     if match := _BAD_FLAG.search(log):
         raise UsageError(

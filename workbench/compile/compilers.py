@@ -405,11 +405,7 @@ def nvrtc_flags(flags: tuple[str, ...]) -> list[str]:
 
 
 def ask(
-    module: str,
-    folder: Path,
-    request: dict[str, object],
-    env: dict[str, str],
-    limit: Deadline,
+    module: str, folder: Path, request: dict[str, object], env: dict[str, str], limit: Deadline
 ) -> dict[str, object]:
     """Ask a compiler's child process; ``missing`` in its answer says why it is not available.
 

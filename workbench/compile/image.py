@@ -82,10 +82,7 @@ def load_image(project: Project, version: Version) -> Image:
                 "Write its mangled name, as `workbench new --from-launch …` did.",
             )
     build = Build(
-        compiler=IMAGE,
-        arch=architecture(lifted),
-        resources=resources,
-        ptx=_FILE.sub(r"\1", text),
+        compiler=IMAGE, arch=architecture(lifted), resources=resources, ptx=_FILE.sub(r"\1", text)
     )
     return Image(_without_folders(cubin), build)
 

@@ -94,8 +94,7 @@ def study_list(
     if device is not None and not meant:
         there = ", ".join(devices) or "none"
         raise UsageError(
-            f"nothing of {name} is recorded on device {device!r}",
-            f"Recorded devices: {there}.",
+            f"nothing of {name} is recorded on device {device!r}", f"Recorded devices: {there}."
         )
     where, slug = next(iter(devices.items()), ("", ""))
     recorded = _problems(study, [ladder for ladder in ladders if ladder.device == slug])

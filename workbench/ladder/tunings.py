@@ -202,10 +202,7 @@ class Tuning(TuningBegun, frozen=True, weakref=True, dict=True):
         both = self.winners.get(problem), self.runner_up(problem)
         engine: EngineName = "ncu" if self.engine == "gpu" else "emulator"
         found = [
-            (
-                each,
-                store.path_of(self.gpu, self.study, self.choice(each.values), problem, engine),
-            )
+            (each, store.path_of(self.gpu, self.study, self.choice(each.values), problem, engine))
             for each in both
             if each is not None
         ]

@@ -110,11 +110,7 @@ class Experiment:
     """Runs versions of one study under one engine."""
 
     def __init__(
-        self,
-        project: Project,
-        study: Study,
-        engine: Engine,
-        display: Display = SILENT,
+        self, project: Project, study: Study, engine: Engine, display: Display = SILENT
     ) -> None:
         self.project = project
         self.study = study

@@ -166,8 +166,7 @@ class Container:
 
 def _damaged(path: Path, why: str) -> DataError:
     return DataError(
-        f"{path}: {why}",
-        "Copy the file again from where it was captured, or repeat the capture.",
+        f"{path}: {why}", "Copy the file again from where it was captured, or repeat the capture."
     )
 
 

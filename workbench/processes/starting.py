@@ -73,10 +73,7 @@ def interpreter() -> list[str]:
 
 
 def own_module(
-    name: str,
-    *arguments: str,
-    cwd: Path = NEUTRAL,
-    env: Mapping[str, str] | None = None,
+    name: str, *arguments: str, cwd: Path = NEUTRAL, env: Mapping[str, str] | None = None
 ) -> Start:
     """Return the start of one of our modules (``workbench.ncurep.extract``) as a program.
 

@@ -219,6 +219,5 @@ def _cannot_listen(
             f"port {port} cannot be used: {error}", "Choose one above 1023, or --port 0."
         )
     return UsageError(
-        f"cannot listen on {host}: {error}",
-        "Give an address of this machine, or leave out --host.",
+        f"cannot listen on {host}: {error}", "Give an address of this machine, or leave out --host."
     )

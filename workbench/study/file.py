@@ -266,8 +266,7 @@ class StudyFile:
         for use in uses:
             if use not in USES:
                 raise self.error(
-                    f"problem `{name}`: unknown use {use!r}",
-                    did_you_mean(str(use), USES, "uses"),
+                    f"problem `{name}`: unknown use {use!r}", did_you_mean(str(use), USES, "uses")
                 )
         parameters = self._integers(rest.pop("parameters", rest), f"problem `{name}`")
         return Problem(name=name, parameters=parameters, uses=uses)
@@ -375,10 +374,7 @@ class StudyFile:
 
     @_judged
     def reference(
-        self,
-        function: str,
-        outputs: Mapping[str, tuple[tuple[int, ...], str]],
-        *arguments: object,
+        self, function: str, outputs: Mapping[str, tuple[tuple[int, ...], str]], *arguments: object
     ) -> dict[str, npt.NDArray[np.float64]]:
         """The result of ``reference`` or ``reference_at``, checked against the outputs."""
         import numpy as np

@@ -457,8 +457,7 @@ def _cuda_block(text: str, path: str) -> _Header | None:
     opened = _line(text, text.index("/*"))
     if end is None:
         raise UsageError(
-            f"{path}:{opened}: the front matter is not closed",
-            "End it with a line `--- */`.",
+            f"{path}:{opened}: the front matter is not closed", "End it with a line `--- */`."
         )
     toml = text[start.end() : end.start()]
     if "*/" in toml:
@@ -468,9 +467,7 @@ def _cuda_block(text: str, path: str) -> _Header | None:
             "Remove it: the compiler reads the rest as code.",
         )
     return _Header(
-        toml=toml,
-        first=_line(text, start.end()),
-        lines=(opened, _line(text, end.end())),
+        toml=toml, first=_line(text, start.end()), lines=(opened, _line(text, end.end()))
     )
 
 

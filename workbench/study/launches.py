@@ -236,9 +236,7 @@ class StructArg(Record, frozen=True, tag="struct"):
 Argument = BufferArg | ScalarArg | StructArg | TensorMapArg | TextureArg
 
 
-def members_of(
-    argument: BufferArg | ScalarArg | StructArg,
-) -> tuple[BufferArg | ScalarArg, ...]:
+def members_of(argument: BufferArg | ScalarArg | StructArg) -> tuple[BufferArg | ScalarArg, ...]:
     """A struct's members; any other argument is its own only member."""
     return argument.members if isinstance(argument, StructArg) else (argument,)
 

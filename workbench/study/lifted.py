@@ -258,10 +258,7 @@ def _exactly(path: Path, size: int) -> bytes:
     """
     out = bytearray()
     try:
-        with (
-            open_regular(path) as file,
-            zstandard.ZstdDecompressor().stream_reader(file) as stream,
-        ):
+        with open_regular(path) as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
             while piece := stream.read(min(_PIECE, size + 1 - len(out))):
                 out += piece
                 if len(out) > size:

@@ -393,10 +393,7 @@ def _continued(
         texts.append(text)
     whole = [n for n, each in zip(texts, given, strict=True) if _sixteen(n, types[each.arg])]
     spec = replace(
-        launch,
-        args=tuple(texts),
-        dynamic_shared="0",
-        divisible_by_16=tuple(dict.fromkeys(whole)),
+        launch, args=tuple(texts), dynamic_shared="0", divisible_by_16=tuple(dict.fromkeys(whole))
     )
     language = next(
         (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import structs
 
@@ -26,6 +26,7 @@ from workbench.analysis.cause.hypotheses import (
     agreed,
     behaviour_of,
     by_grid,
+    occupancy_of,
     rank,
 )
 from workbench.analysis.cause.places import (
@@ -38,7 +39,7 @@ from workbench.analysis.cause.places import (
 )
 from workbench.analysis.compare import Comparison, Delta, compare
 from workbench.analysis.duration import TimeSplit
-from workbench.analysis.kernels import KernelChange, speaking
+from workbench.analysis.kernels import KernelChange, launched_apart, speaking
 from workbench.analysis.launches import SideBySide
 from workbench.analysis.limits.limit import (
     ELAPSED,
@@ -107,7 +108,7 @@ class Cause(Record, frozen=True):
     `limit_new` are the limits of both sides. `active` is the part of the time (0-1), on both sides,
     in which SMs were active; `room` are the resources that changed the number of blocks that fit on
     an SM. `doubts` are reasons to think that the two did not do the same work. `broken` says why a
-    side's report cannot be right; then all else is empty.
+    side's report cannot be right; then all else is empty. `apart`: see `launched_apart`.
     """
 
     proofs: tuple[Proof, ...]
@@ -119,6 +120,7 @@ class Cause(Record, frozen=True):
     doubts: tuple[Doubt, ...] = ()
     broken: tuple[str, ...] = ()
     kernel: KernelChange | None = None
+    apart: tuple[KernelChange, ...] = ()
 
     @property
     def other_work(self) -> bool:
@@ -128,7 +130,8 @@ class Cause(Record, frozen=True):
     @property
     def more(self) -> str | None:
         """The side's additional work (or "") if neither side is faster; otherwise None."""
-        return max((x.more for x in self.doubts if x.unlike), key=bool, default=None)
+        none = "" if self.apart else None
+        return max((x.more for x in self.doubts if x.unlike), key=bool, default=none)
 
 
 def find_cause(
@@ -143,8 +146,11 @@ def find_cause(
     old, new = both.old, both.new
     if wrong := dict.fromkeys((*broken(old), *broken(new))):
         return Cause((), (), None, None, doubts=doubts, broken=tuple(wrong))
-    kernel = changed_most(comparison)
-    limits = _limits(both.each, comparison.kernels, kernel)
+    apart = () if comparison.new.of_program else launched_apart(comparison.kernels)
+    kernel = changed_most(comparison) if not apart else None
+    limits = _limits(both.each, comparison.kernels)
+    if apart:
+        return Cause((), (), *limits, doubts=doubts, apart=apart)
     if kernel is not None and kernel.old is not None and kernel.new is not None:
         old = structs.replace(old, launches=(both.each[0].launches[kernel.old],))
         new = structs.replace(new, launches=(both.each[1].launches[kernel.new],))
@@ -187,6 +193,8 @@ def find_cause(
             where, beside = Origin(link="launch"), comparison["waves"] if room else None
         elif h.way == "occupancy" and where.link == "compiler":
             where = bounded_in(attribution, old, new) or where
+        elif h.way == "occupancy" and [x.id for x in room] == ["threads_per_block"] and not known:
+            where = Origin(link="launch")
         if h.way == "launch":
             beside = waves_of(comparison)
         if h.way == "wait":
@@ -206,7 +214,7 @@ def find_cause(
     running = [side.running for side in sides]
     return Cause(
         proofs=tuple(proofs),
-        stalls=_stalls(*sides),
+        stalls=_stalls(*sides, {proof.counter.id for proof in proofs if proof.way == "wait"}),
         limit_old=limits[0],
         limit_new=limits[1],
         active=(running[0].mean, running[1].mean) if UNKNOWN not in running else None,
@@ -232,9 +240,9 @@ def changed_most(comparison: Comparison) -> KernelChange | None:
 
 
 def _limits(
-    sides: tuple[Profile, Profile], kernels: Sequence[KernelChange], changed: KernelChange | None
+    sides: tuple[Profile, Profile], kernels: Sequence[KernelChange]
 ) -> tuple[Limit | None, Limit | None]:
-    """The limits of the kernel that changed most, else of the one with the most new time.
+    """The limits of the kernel with the most new time, which need not be the one that changed.
 
     If a side has several kernels, the words name this one.
     """
@@ -242,15 +250,15 @@ def _limits(
     spent = [kernel.spent[1] for kernel in there]
     compared = [n for n, kernel in enumerate(there) if kernel.new is not None]
     most = max(compared, key=lambda n: (spent[n], there[n].weight), default=None)
-    one = changed if changed is not None or most is None else there[most]
-    if one is None:
+    if most is None:
         return None, None
+    one = there[most]
     limits = [
         limit_of_launch(side.launches[at], side.device) if at is not None else None
         for side, at in zip(sides, (one.old, one.new), strict=True)
     ]
     if len(there) > 1 and limits[1] is not None:
-        limits[1] = limits[1].of(one.name_new, over(spent[there.index(one)], sum(spent)))
+        limits[1] = limits[1].of(one.name_new, over(spent[most], sum(spent)))
     return limits[0], limits[1]
 
 
@@ -383,7 +391,7 @@ def _room(
     if by_grid(comparison):
         return (comparison["blocks"],)
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)
-    way = comparison["achieved_occupancy"].delta
+    way = occupancy_of(comparison).delta
     if not occupancy or way is None:
         return moved
     if unfilled:  # as many blocks as before, of a different size
@@ -435,8 +443,8 @@ def delta_of(
     )
 
 
-def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
-    """The states that both sides counted and that moved, the largest change first."""
+def _stalls(old: Behaviour, new: Behaviour, named: Collection[str]) -> tuple[StallMove, ...]:
+    """The states on both sides that moved (or are named), the largest change first."""
     seconds = old.seconds, new.seconds
     if seconds[0] is None or seconds[1] is None:
         return ()
@@ -445,7 +453,8 @@ def _stalls(old: Behaviour, new: Behaviour) -> tuple[StallMove, ...]:
     moves = []
     for state in {**(old.waits or {}), **(new.waits or {})}:
         before, after = old.waited(state), new.waited(state)
-        if before is None or after is None or abs(after - before) < _STALL * longer:
+        least = 0.0 if state in named else _STALL * longer
+        if before is None or after is None or abs(after - before) < least:
             continue
         share = (after - before) / change if change else 0.0
         moves.append(StallMove(stall=state, old_s=before, new_s=after, share=share))

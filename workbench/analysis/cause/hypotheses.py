@@ -440,7 +440,7 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
         idle = minus(1.0, over(less.share("issue"), 100.0))
         hidden = times(idle, 1.0 - _fullest(less, frozenset({"issue"})))
         if hidden is not None:
-            out.append(("achieved_occupancy", "occupancy", -hidden * occupied))
+            out.append((occupancy_of(comparison).id, "occupancy", -hidden * occupied))
     uneven, clock = _idle(old, new), times(-1.0, _log(comparison, "sm_clock"))
     if uneven is not None and abs(uneven) >= QUIET:
         if comparison["blocks"].moved:
@@ -465,18 +465,24 @@ def _occupied(comparison: Comparison, old: Behaviour, new: Behaviour) -> float:
     many blocks fit as before, more warps are an effect of the grid. And the same warps on fewer SMs
     are not more warps on the chip.
     """
-    ratio, waves = _log(comparison, "achieved_occupancy"), comparison["waves"]
+    occupancy, waves = occupancy_of(comparison), comparison["waves"]
+    ratio = growth(occupancy.old, occupancy.new)
     same = by_grid(comparison) and (
         min(waves.old or 1, waves.new or 1) >= 1
         or (comparison["blocks"].delta or 0.0) * (ratio or 0.0) <= 0
     )
-    moved = comparison["achieved_occupancy"].moved
-    if ratio is None or not moved or old.roles != new.roles or same:
+    if ratio is None or not occupancy.moved or old.roles != new.roles or same:
         return 0.0
     if UNKNOWN in (old.running, new.running):
         return ratio
     spread = math.log((1.0 - new.running.uneven) / (1.0 - old.running.uneven))
     return _less(ratio, ratio + spread)
+
+
+def occupancy_of(comparison: Comparison) -> Delta:
+    """The achieved occupancy; the theoretical one if that is unknown."""
+    achieved = comparison["achieved_occupancy"]
+    return achieved if achieved.delta is not None else comparison["theoretical_occupancy"]
 
 
 def by_grid(comparison: Comparison) -> bool:

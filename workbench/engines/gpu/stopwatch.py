@@ -184,10 +184,7 @@ def rotation(l2_bytes: int, one_set: int, room: int) -> tuple[int, bool]:
 
 
 def make_sets(
-    session: DeviceContext,
-    specs: Sequence[BufferSpec],
-    first: dict[str, DeviceArray],
-    count: int,
+    session: DeviceContext, specs: Sequence[BufferSpec], first: dict[str, DeviceArray], count: int
 ) -> list[dict[str, DeviceArray]]:
     """`count` sets of inputs and outputs: the first as given, the others copies of it."""
     sets = [first]

@@ -143,9 +143,7 @@ def no_symbol(fill: ResolvedFill, known: Collection[str] = ()) -> UsageError:
 
 
 def linked(
-    inputs: Mapping[str, Array],
-    pointers: Collection[Pointer],
-    address: Callable[[str], int],
+    inputs: Mapping[str, Array], pointers: Collection[Pointer], address: Callable[[str], int]
 ) -> Iterator[tuple[str, Array]]:
     """Yield the inputs that hold pointers, with these set to the buffers' current addresses.
 

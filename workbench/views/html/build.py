@@ -234,10 +234,7 @@ _BELOW = "zh"
 
 
 def build_in(
-    out: Path,
-    languages: Sequence[str],
-    how: Writing,
-    write: Callable[..., BuiltReport],
+    out: Path, languages: Sequence[str], how: Writing, write: Callable[..., BuiltReport]
 ) -> BuiltReport:
     """Write a report in the requested languages: one site each, with its own manifest.
 

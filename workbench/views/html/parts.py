@@ -284,8 +284,7 @@ class PanelView(Record, frozen=True):
         href = self.anchor(key)
         said = _("line {n} of {file}") if own and name else _("line {n}")
         return Link(
-            text=said.format(n=key[1], file=name),
-            href=f"{self.page}{href}" if href else "",
+            text=said.format(n=key[1], file=name), href=f"{self.page}{href}" if href else ""
         )
 
     def code(self, key: LineKey) -> str:

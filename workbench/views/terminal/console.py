@@ -153,8 +153,7 @@ def fragment(view: RenderableType, width: int = 100) -> str:
     console.print(_Shown(view))
     style = "font-family:ui-monospace,Menlo,Consolas,monospace;line-height:1.3;overflow-x:auto"
     text = console.export_html(
-        inline_styles=True,
-        code_format=f'<pre class="workbench" style="{style}">{{code}}</pre>',
+        inline_styles=True, code_format=f'<pre class="workbench" style="{style}">{{code}}</pre>'
     )
     return text.replace(_TIE, " ")
 

@@ -77,11 +77,7 @@ def sass_view(launch: Launch, anchor: Callable[[LineKey], str], launches: int = 
 
 
 def _rows(
-    launch: Launch,
-    shown: list[int],
-    said: View,
-    code: KernelCode,
-    anchor: Callable[[LineKey], str],
+    launch: Launch, shown: list[int], said: View, code: KernelCode, anchor: Callable[[LineKey], str]
 ) -> Iterator[View]:
     """The instructions, and gaps with `row` -1, whose `operands` describe the omitted ones."""
     table = launch.instructions
