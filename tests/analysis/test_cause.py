@@ -333,7 +333,7 @@ SHARE, STATE = (
     ".avg.pct_of_peak_sustained_elapsed",
     "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio",
 )
-CYCLES = "sm__cycles_elapsed.max"
+CYCLES, ISSUED = "sm__cycles_elapsed.max", "sm__inst_issued" + SHARE
 L2, LOCAL = "lts__t_sectors_srcunit_tex_op_read.sum", "memory_l2_theoretical_sectors_local"
 WAITS = {
     STATE.format(state): ratio
@@ -372,7 +372,7 @@ def named(
 )
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share: float) -> None:
-    idle = {"sm__inst_issued" + SHARE: 20.0}
+    idle = {ISSUED: 20.0}
     assert named({**idle, unit + SHARE: share}, {**idle, unit + SHARE: 85.0}, 4.0)[0] == counter
 
 
@@ -392,6 +392,14 @@ def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share
             3.0,
             "local_sectors",
             "0 → 69.0 M (registers were spilled, or arrays are in local memory)",
+        ),
+        # Full issue slots are told before what happens to explain as much as was lost.
+        (
+            {**WAITS, LOCAL: 0.0, L2: 1.0e8, ISSUED: 45.0},
+            {**WAITS, LOCAL: 0.0, L2: 1.17e8, ISSUED: 77.0, INSTRUCTIONS: 1.85e8},
+            1.044,
+            "instructions",
+            "+85.0%",
         ),
         # Sectors that doubled are told beside the wait for them.
         (
