@@ -416,3 +416,20 @@ def test_a_count_that_went_with_the_time_is_never_denied(
 ) -> None:
     found, sentence = named(before, after, slower)
     assert found == counter and words in sentence
+
+
+@pytest.mark.parametrize("blocks", [500, 763, 2000])
+@pytest.mark.parametrize("count", ["dram__bytes.sum", INSTRUCTIONS])
+def test_other_sizes_explain_what_went_with_the_threads(count: str, blocks: int) -> None:
+    """In a report without source, of a unit that is idle or not."""
+
+    def side(grid: int) -> Profile:
+        work = {"gpu__dram_throughput" + SHARE: 10.0, count: 1e5 * grid, DURATION: 1e-6 * grid}
+        work |= {"launch__grid_size": grid, "launch__thread_count": 256.0 * grid}
+        given = {name: Metric(value=value) for name, value in work.items()}
+        one = make_launch(grid=(grid, 1, 1), metrics=given, instructions=InstructionTable())
+        return make_profile(launches=(one,), sources=())
+
+    sentence = Step(side(1000), side(blocks), ("old", "new")).story.sentence
+    parts = f"the launch has {blocks / 1000:.3g}× as many threads, each with 1× the"
+    assert "No counter" not in sentence and (parts in sentence or "Not the same" in sentence)

@@ -162,7 +162,7 @@ def find_cause(
         found = place_of(counter.id, way, *at, known=known, change=counter.delta)
         if launched and found.link == "elsewhere" and way in ("count", "work"):
             return Origin(link="launch")
-        if way != "count" or found.link != "hunk":
+        if way != "count" or found.link not in ("hunk", "source unknown"):
             return found
         found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
         if found.dealt is None or not found.dealt.alone:

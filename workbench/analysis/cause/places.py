@@ -197,6 +197,18 @@ _FOLLOWS = 0.9
 _ONE = 0.05
 
 
+def went_with(counter: Delta, comparison: Comparison) -> Dealt | None:
+    """The launch's number of threads (or blocks) that leaves part of a count's change to them."""
+    moved = growth(counter.old, counter.new)
+    for of, name in ((N_("threads"), "threads"), (N_("blocks"), "blocks")):
+        way = growth(comparison[name].old, comparison[name].new)
+        if not moved or way is None or abs(way) < _OTHERS or len(comparison.launches) != 1:
+            continue
+        if _EDITED <= way / moved <= 1 + _ONE / abs(moved):
+            return Dealt((), (), math.exp(way), math.exp(moved - way), of)
+    return None
+
+
 def dealt_in(
     counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
 ) -> Dealt | None:
@@ -206,22 +218,15 @@ def dealt_in(
     blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
     Without one, threads that have no more of the count than before left part of it to the launch.
     """
+    if counter.id not in _BY_WARPS:
+        return None
     threads, blocks = (
         growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
     )
-    moved = growth(counter.old, counter.new)
-    if counter.id not in _BY_WARPS or threads is None or blocks is None or not moved:
-        return None
-    for of, way in ((N_("threads"), threads), (N_("blocks"), blocks)):
-        part = way / moved
-        one = len(old.launches) == len(new.launches) == 1
-        if _EDITED <= part <= 1 + _ONE / abs(moved) and abs(way) >= _OTHERS and one:
-            launched = Dealt((), (), math.exp(way), math.exp(moved - way), of)
-            break
-    else:
-        launched = None
-    follows = 0 < _FOLLOWS * abs(moved) <= threads * math.copysign(1, moved)
-    if not follows or abs(threads) < _OTHERS:
+    moved, launched = growth(counter.old, counter.new), went_with(counter, comparison)
+    if threads is None or blocks is None or not moved or abs(threads) < _OTHERS:
+        return launched
+    if not 0 < _FOLLOWS * abs(moved) <= threads * math.copysign(1, moved):
         return launched
     ways = [way for way in (threads, blocks) if abs(way) >= _OTHERS]
     defined, words = _defined(old, new), (_launch_words(old), _launch_words(new))
