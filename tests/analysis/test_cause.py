@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
 from workbench.analysis.attribution import Attribution, CounterSplit, Part
-from workbench.analysis.cause.finding import held_nothing_up
+from workbench.analysis.cause.finding import beside_of, held_nothing_up
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
-from workbench.analysis.cause.places import Origin, place_of
+from workbench.analysis.cause.places import Link, Origin, place_of
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.limits.limit import RESOURCES, Load, Resource
@@ -418,18 +418,21 @@ def test_a_count_that_went_with_the_time_is_never_denied(
     assert found == counter and words in sentence
 
 
-@pytest.mark.parametrize("blocks", [500, 763, 2000])
 @pytest.mark.parametrize("count", ["dram__bytes.sum", INSTRUCTIONS])
-def test_other_sizes_explain_what_went_with_the_threads(count: str, blocks: int) -> None:
-    """In a report without source, of a unit that is idle or not."""
+def test_threads_with_as_much_each_explain_it_without_source_too(count: str) -> None:
+    idle = {"gpu__dram_throughput" + SHARE: 10.0}
+    old, new = (
+        report({**idle, "launch__thread_count": n, count: n, DURATION: 1e-9 * n})
+        for n in (1e6, 763e3)
+    )
+    told = Step(old, new, ("old", "new")).story.sentence
+    assert "the launch has 0.763× as many threads, each with 1× the" in told
 
-    def side(grid: int) -> Profile:
-        work = {"gpu__dram_throughput" + SHARE: 10.0, count: 1e5 * grid, DURATION: 1e-6 * grid}
-        work |= {"launch__grid_size": grid, "launch__thread_count": 256.0 * grid}
-        given = {name: Metric(value=value) for name, value in work.items()}
-        one = make_launch(grid=(grid, 1, 1), metrics=given, instructions=InstructionTable())
-        return make_profile(launches=(one,), sources=())
 
-    sentence = Step(side(1000), side(blocks), ("old", "new")).story.sentence
-    parts = f"the launch has {blocks / 1000:.3g}× as many threads, each with 1× the"
-    assert "No counter" not in sentence and (parts in sentence or "Not the same" in sentence)
+@pytest.mark.parametrize(("link", "named"), [("hunk", True), ("launch", False)])
+def test_a_count_of_an_edit_stands_beside_a_wait_without_a_place(link: Link, named: bool) -> None:
+    wait, sides = Hypothesis("long_scoreboard", "wait", 0.05, 0.7), (side(1e-3), side(1e-3))
+    at = Origin(link=link, hunks=(1,))
+    comparison = compared({"dram__bytes.sum": 1e6}, {"dram__bytes.sum": 8e6})
+    found = beside_of(comparison, wait, Origin(link="elsewhere"), lambda *_: at, sides)
+    assert (found is not None) is named

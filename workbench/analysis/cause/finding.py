@@ -579,7 +579,7 @@ def _count(
     along.sort(key=lambda d: (d.id == _CONFLICTS, -_ratio(d)))
     for delta in along:
         found = place(delta, "count")
-        nowhere = not hunks and found.link in ("source unknown", "elsewhere")
+        nowhere = not hunks and found.link not in ("launch", "compiler")
         if (
             (nowhere and _ratio(delta) >= HALF)
             or delta.id == "local_sectors"
