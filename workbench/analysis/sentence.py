@@ -474,7 +474,7 @@ def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
     where, dealt = where_of(proof, hunks), proof.place.dealt
     led = _led(dealt, proof.counter) if dealt is not None and not dealt.sizes else ""
     if proof.place.link == "source unknown":
-        return led + _("; the source is unknown")
+        return _("; the source is unknown")
     if proof.way == "wait" and proof.place.link == "launch":
         return _(
             "; blocks, which ran in waves, now all run at once and advance together in {where}"

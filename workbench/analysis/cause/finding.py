@@ -29,7 +29,6 @@ from workbench.analysis.cause.hypotheses import (
     rank,
 )
 from workbench.analysis.cause.places import (
-    BY_WARPS,
     Origin,
     bounded_in,
     dealt_in,
@@ -163,7 +162,7 @@ def find_cause(
         found = place_of(counter.id, way, *at, known=known, change=counter.delta)
         if launched and found.link == "elsewhere" and way in ("count", "work"):
             return Origin(link="launch")
-        if way != "count" or counter.id not in BY_WARPS or found.link in ("launch", "compiler"):
+        if way != "count" or found.link in ("launch", "compiler"):
             return found
         found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
         if found.dealt is None or not found.dealt.alone:

@@ -183,7 +183,7 @@ def _called(split: CounterSplit, hunks: tuple[int, ...]) -> tuple[int, ...]:
 
 
 #: Counts of the warps' own work; threads share the amounts moved by caches and memory.
-BY_WARPS = frozenset(
+_BY_WARPS = frozenset(
     {"instructions", "shared_wavefronts", "shared_accesses", "global_load_requests",
      "global_atomics"}
 )  # fmt: skip
@@ -220,6 +220,8 @@ def dealt_in(
     blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
     Without one, threads that have no more of the count than before left part of it to the launch.
     """
+    if counter.id not in _BY_WARPS:
+        return None
     ways, moved = _ways(comparison), growth(counter.old, counter.new)
     threads, found = ways.get("threads"), dict[int, list[Size]]()
     if threads and moved and threads / moved >= _FOLLOWS:
