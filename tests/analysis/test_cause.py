@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
 from workbench.analysis.attribution import Attribution, CounterSplit, Part
-from workbench.analysis.cause.finding import held_nothing_up
+from workbench.analysis.cause.finding import beside_of, held_nothing_up
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
-from workbench.analysis.cause.places import Origin, place_of
+from workbench.analysis.cause.places import Link, Origin, place_of
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.duration import StallDelta, TimePart, TimeSplit
 from workbench.analysis.limits.limit import RESOURCES, Load, Resource
@@ -333,7 +333,7 @@ SHARE, STATE = (
     ".avg.pct_of_peak_sustained_elapsed",
     "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio",
 )
-CYCLES = "sm__cycles_elapsed.max"
+CYCLES, ISSUED = "sm__cycles_elapsed.max", "sm__inst_issued" + SHARE
 L2, LOCAL = "lts__t_sectors_srcunit_tex_op_read.sum", "memory_l2_theoretical_sectors_local"
 WAITS = {
     STATE.format(state): ratio
@@ -372,7 +372,7 @@ def named(
 )
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share: float) -> None:
-    idle = {"sm__inst_issued" + SHARE: 20.0}
+    idle = {ISSUED: 20.0}
     assert named({**idle, unit + SHARE: share}, {**idle, unit + SHARE: 85.0}, 4.0)[0] == counter
 
 
@@ -393,6 +393,14 @@ def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share
             "local_sectors",
             "0 → 69.0 M (registers were spilled, or arrays are in local memory)",
         ),
+        # Full issue slots are told before what happens to explain as much as was lost.
+        (
+            {**WAITS, LOCAL: 0.0, L2: 1.0e8, ISSUED: 45.0},
+            {**WAITS, LOCAL: 0.0, L2: 1.17e8, ISSUED: 77.0, INSTRUCTIONS: 1.85e8},
+            1.044,
+            "instructions",
+            "+85.0%",
+        ),
         # Sectors that doubled are told beside the wait for them.
         (
             {**WAITS, L2: 1e8, "lts__t_sectors" + SHARE: 30.0},
@@ -408,3 +416,23 @@ def test_a_count_that_went_with_the_time_is_never_denied(
 ) -> None:
     found, sentence = named(before, after, slower)
     assert found == counter and words in sentence
+
+
+@pytest.mark.parametrize("count", ["dram__bytes.sum", INSTRUCTIONS])
+def test_threads_with_as_much_each_explain_it_without_source_too(count: str) -> None:
+    idle = {"gpu__dram_throughput" + SHARE: 10.0}
+    old, new = (
+        report({**idle, "launch__thread_count": n, count: n, DURATION: 1e-9 * n})
+        for n in (1e6, 763e3)
+    )
+    told = Step(old, new, ("old", "new")).story.sentence
+    assert "the launch has 0.763× as many threads, each with 1× the" in told
+
+
+@pytest.mark.parametrize(("link", "named"), [("hunk", True), ("launch", False)])
+def test_a_count_of_an_edit_stands_beside_a_wait_without_a_place(link: Link, named: bool) -> None:
+    wait, sides = Hypothesis("long_scoreboard", "wait", 0.05, 0.7), (side(1e-3), side(1e-3))
+    at = Origin(link=link, hunks=(1,))
+    comparison = compared({"dram__bytes.sum": 1e6}, {"dram__bytes.sum": 8e6})
+    found = beside_of(comparison, wait, Origin(link="elsewhere"), lambda *_: at, sides)
+    assert (found is not None) is named

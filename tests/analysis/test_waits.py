@@ -67,15 +67,17 @@ AGAIN = (
         ({WAVES: 1.2}, AGAIN, "elsewhere"),
         ({THREADS: 512.0}, AGAIN, "elsewhere"),
         ({BLOCKS: 2000.0}, AGAIN, "elsewhere"),
+        ({}, AGAIN.replace("1000", "2000"), "elsewhere"),  # from a loop over blocks
     ],
 )
 def test_waits_of_blocks_that_stay_are_the_launchs(
     changes: Mapping[str, float], source: str, link: str
 ) -> None:
     before = {BLOCKS: 1000.0, THREADS: 256.0, WAVES: 7.6}
-    old, new = side(before, ONCE), side({**STAYED, **changes}, source)
+    first = AGAIN if "2000" in source else ONCE
+    old, new = side(before, first), side({**STAYED, **changes}, source)
     comparison, found = compare(old, new, force=True), attribute(old, new)
-    place = place_of_wait(comparison, LESS_WAIT, Origin(link="elsewhere"), found, new)
+    place = place_of_wait(comparison, LESS_WAIT, Origin(link="elsewhere"), found, old, new)
     assert place == Origin(link=link, hunks=(1,) if link == "launch" else ())  # type: ignore[arg-type]
 
 

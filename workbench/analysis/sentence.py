@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from workbench.analysis.attribution import Attribution
 from workbench.analysis.cause.finding import MEMORY, Cause, Proof, StallMove, is_pipe
 from workbench.analysis.cause.hypotheses import HALF, WAITS
+from workbench.analysis.cause.places import Dealt, went_with
 from workbench.analysis.compare import Comparison, Delta
 from workbench.analysis.duration import TimeSplit
 from workbench.analysis.kernels import KernelChange, kernel_words
@@ -102,7 +103,9 @@ def tell(
         proof = cause.proofs[0] if cause.proofs else None
         unknown = proof is not None and proof.place.link == "source unknown"
         clauses += [
-            _proof(proof, comparison, attribution.hunks, cause) if proof else _nothing(comparison),
+            _proof(proof, comparison, attribution.hunks, cause)
+            if proof
+            else _nothing(comparison, cause.more),
             _second(comparison, cause, attribution.hunks),
             _lanes(comparison),
             _stall(comparison, cause),
@@ -274,16 +277,21 @@ def _functions(kernels: Sequence[tuple[str, float]]) -> list[str]:
     ]
 
 
-def _nothing(comparison: Comparison) -> str:
-    """A sentence if no cause is known, with a count that moved with the time, at least as far."""
+def _nothing(comparison: Comparison, more: str | None) -> str:
+    """A sentence if no cause is known, with the count that moved with the time at least as far.
+
+    Where there is `more` work, or threads with as much of the count each, the sizes explain it.
+    """
     moved = [delta for delta in comparison.counters if delta.moved and delta.id != "duration"]
     speed = comparison.speed
-    if speed is None or not moved:
+    if speed is None or not moved or more is not None:
         return ""
     taken = -math.log(speed.speedup)
     for delta in moved:
         went = growth(delta.old, delta.new) or 0.0
-        if delta.id in ("instructions", *WAITS) and went * taken >= taken * taken:
+        if delta.id in ("instructions", *WAITS) and went * taken >= 0.99 * taken * taken:
+            if (dealt := went_with(delta, comparison)) is not None and dealt.alone:
+                return _("{text}.").format(text=_counted(delta) + _led(dealt, delta))
             text = _("No counter that moved explains it; with it, {what} {moved}.")
             return text.format(what=delta.phrase, moved=_moved(delta))
     return _("No counter that moved explains it.")
@@ -455,20 +463,22 @@ def _lines_in(numbers: Sequence[int], hunks: Sequence[Hunk]) -> str:
     return _("{hunks} ({lines})").format(hunks=numbered, lines=lines)
 
 
+def _led(dealt: Dealt, counter: Delta) -> str:
+    text = _("; the launch has {threads:.3g}× as many {of}, each with {each:.3g}× the {counter}")
+    return text.format(
+        threads=dealt.threads, of=_(dealt.of), each=dealt.each, counter=counter.phrase
+    )
+
+
 def _where(proof: Proof, hunks: Sequence[Hunk]) -> str:
-    where = where_of(proof, hunks)
+    where, dealt = where_of(proof, hunks), proof.place.dealt
+    led = _led(dealt, proof.counter) if dealt is not None and not dealt.sizes else ""
     if proof.place.link == "source unknown":
         return _("; the source is unknown")
     if proof.way == "wait" and proof.place.link == "launch":
         return _(
             "; blocks, which ran in waves, now all run at once and advance together in {where}"
         ).format(where=where)
-    dealt, led = proof.place.dealt, ""
-    if dealt is not None and not dealt.sizes:
-        led = _("; the launch has {threads:.3g}× as many {of}, each with {each:.3g}× the {counter}")
-        led = led.format(
-            threads=dealt.threads, of=_(dealt.of), each=dealt.each, counter=proof.counter.phrase
-        )
     only = proof.place.link == "launch" and not proof.place.hunks
     if not where or (only and (led or proof.way != "count")):
         return led

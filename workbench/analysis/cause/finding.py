@@ -168,7 +168,7 @@ def find_cause(
         found = place_of(counter.id, way, *at, known=known, change=counter.delta)
         if launched and found.link == "elsewhere" and way in ("count", "work"):
             return Origin(link="launch")
-        if way != "count" or found.link != "hunk":
+        if way != "count" or found.link in ("launch", "compiler"):
             return found
         found = structs.replace(found, dealt=dealt_in(counter, comparison, attribution, old, new))
         if found.dealt is None or not found.dealt.alone:
@@ -203,7 +203,7 @@ def find_cause(
                 # A count shows the exact lines, samples only the approximate ones.
                 where = structs.replace(place(beside, "count"), dealt=None)
             elif known:
-                where = place_of_wait(comparison, h, where, attribution, new)
+                where = place_of_wait(comparison, h, where, attribution, old, new)
             if (slight or h.counter in OWN) and (beside is None or not is_pipe(beside)):
                 continue  # nothing shows that its pipe was held up
         proofs.append(Proof(counter=told, place=where, way=h.way, score=h.score, beside=beside))
@@ -502,7 +502,7 @@ def _memory(comparison: Comparison, wait: Hypothesis) -> Delta | None:
     if not (data.old and data.new and abs(data.new / data.old - 1.0) <= _SAME):
         return None
     held = times(share.delta, wait.effect)
-    busy = min(share.old or 0.0, share.new or 0.0) >= _BUSY
+    busy = max(share.old or 0.0, share.new or 0.0) >= _BUSY
     return share if busy and held is not None and held < 0 else None
 
 
@@ -512,7 +512,11 @@ def is_pipe(delta: Delta) -> bool:
 
 
 def place_of_wait(
-    comparison: Comparison, wait: Hypothesis, where: Origin, attribution: Attribution, new: Profile
+    comparison: Comparison,
+    wait: Hypothesis,
+    where: Origin,
+    attribution: Attribution,
+    *sides: Profile,
 ) -> Origin:
     """The origin of a wait.
 
@@ -520,7 +524,7 @@ def place_of_wait(
     loop over their work, the waits between blocks belong to the launch and that hunk. A wait
     without a hunk belongs to a changed order, if one changed.
     """
-    if stays(comparison) and (hunks := _steps(attribution, new)):
+    if stays(comparison) and (hunks := _steps(attribution, *sides)):
         return Origin(link="launch", hunks=hunks)
     if where.link != "elsewhere":
         return where
@@ -543,16 +547,16 @@ def stays(comparison: Comparison) -> bool:
     return fewer and at_once and not comparison["threads_per_block"].moved
 
 
-def _steps(attribution: Attribution, new: Profile) -> tuple[int, ...]:
-    """The first hunks whose new lines use the number of blocks as a loop step."""
-    texts = {s.path: scan(s.text, s.path).tokens for s in new.sources if s.text}
-    found = []
-    for hunk in attribution.hunks:
-        first, last = hunk.new
-        lines = texts.get(hunk.new_file, ())[first - 1 : last] if hunk.kind == "code" else ()
-        if any(_GRID & set(tokens) for tokens in lines):
-            found.append(hunk.id)
-    return tuple(found[:_STEPS])
+def _steps(attribution: Attribution, *sides: Profile) -> tuple[int, ...]:
+    """The first hunks whose new lines use the number of blocks as a step, and no old line does."""
+    texts = [{s.path: scan(s.text, s.path).tokens for s in p.sources if s.text} for p in sides]
+
+    def steps(side: int, path: str, span: tuple[int, int]) -> bool:
+        return any(_GRID & set(each) for each in texts[side].get(path, ())[span[0] - 1 : span[1]])
+
+    code = [hunk for hunk in attribution.hunks if hunk.kind == "code"]
+    new = [each for each in code if steps(1, each.new_file, each.new)]
+    return tuple([x.id for x in new if not steps(0, x.old_file, x.old)][:_STEPS])
 
 
 #: Bank conflicts hold warps up if addresses alone add this part of all wavefronts.
@@ -583,7 +587,7 @@ def _count(
     along.sort(key=lambda d: (d.id == _CONFLICTS, -_ratio(d)))
     for delta in along:
         found = place(delta, "count")
-        nowhere = not hunks and found.link in ("source unknown", "elsewhere")
+        nowhere = not hunks and found.link not in ("launch", "compiler")
         if (
             (nowhere and _ratio(delta) >= HALF)
             or delta.id == "local_sectors"

@@ -224,17 +224,19 @@ def rank(comparison: Comparison, old: Behaviour, new: Behaviour) -> tuple[Hypoth
             )
             if (score := _believed(effect, counts)) >= LEAST
         ] or _along(parts, counts)
-    # If one unit limits both sides, its work comes before the work of others.
+    # If one unit limits both sides, its work comes before the work of others; so do instructions
+    # that explain all of the change, if the slower side's issue slots are full.
     lead = _LEADS * max((h.score for h in kept), default=0.0)
-    first = next(
-        (h for h in kept if (h.way, h.counter) == ("work", full) and h.score >= lead), None
-    )
+    leads = [h for h in kept if (h.way, h.counter) == ("work", full) and h.score >= lead]
+    if _full(old if counts < 0 else new) == "issue":
+        leads += [h for h in kept if h.counter == "instructions" and abs(h.effect) >= abs(counts)]
+    first = next(iter(leads), None)
     return tuple(sorted(kept, key=lambda h: (h is not first, -h.score, -abs(h.effect))))
 
 
-def _full(old: Behaviour, new: Behaviour) -> str:
-    """The unit of an SM that is the busiest on both sides and limits both; "" if there is none."""
-    inside = [[load for load in side.busy.values() if load.resource.inside] for side in (old, new)]
+def _full(*sides: Behaviour) -> str:
+    """The unit of an SM that is the busiest on all `sides`, and limits them; "" if none does."""
+    inside = [[load for load in side.busy.values() if load.resource.inside] for side in sides]
     most = [max(loads, key=lambda load: load.active, default=None) for loads in inside]
     names = {load.resource.id if load is not None and load.full else "" for load in most}
     return names.pop() if len(names) == 1 else ""

@@ -171,10 +171,8 @@ def own_hunks(counter: str, attribution: Attribution) -> tuple[int, ...]:
     """The hunks on whose own lines most of a counter's change lies; none if it lies on no edit."""
     splits = (_split(attribution, name) for name in _LINES.get(counter, (counter,)))
     split = next((split for split in splits if split is not None and split.delta), None)
-    parts = [part for part in split.parts if part.link == "hunk"] if split is not None else []
-    found = _largest(
-        {part.hunks: float(part.delta) for part in parts}, sum(float(part.delta) for part in parts)
-    )
+    amounts = _by_hunk(split, "hunk") if split is not None else {}
+    found = _largest(amounts, sum(amounts.values()))
     return found.hunks if found is not None else ()
 
 
@@ -197,8 +195,24 @@ _FOLLOWS = 0.9
 _ONE = 0.05
 
 
+def _ways(comparison: Comparison) -> dict[str, float]:
+    """The logarithms by which the number of threads, and of blocks, became another one."""
+    both = {of: comparison[of] for of in (N_("threads"), N_("blocks"))}
+    found = {of: growth(delta.old, delta.new) or 0.0 for of, delta in both.items()}
+    return {of: way for of, way in found.items() if abs(way) >= _OTHERS}
+
+
+def went_with(counter: Delta, comparison: Comparison) -> Dealt | None:
+    """The launch's number of threads (or blocks) that leaves part of a count's change to them."""
+    moved = growth(counter.old, counter.new)
+    for of, way in _ways(comparison).items() if moved and len(comparison.launches) == 1 else ():
+        if moved and _EDITED <= way / moved <= 1 + _ONE / abs(moved):
+            return Dealt((), (), math.exp(way), math.exp(moved - way), of)
+    return None
+
+
 def dealt_in(
-    counter: Delta, comparison: Comparison, attribution: Attribution, old: Profile, new: Profile
+    counter: Delta, comparison: Comparison, attribution: Attribution, *sides: Profile
 ) -> Dealt | None:
     """The launch's number of threads (or blocks), if a count moved with it, and what set it.
 
@@ -206,43 +220,24 @@ def dealt_in(
     blocks (half as large tiles are twice as many), and the front matter uses it for the launch.
     Without one, the launch explains part of the count if no thread has more of it than before.
     """
-    threads, blocks = (
-        growth(comparison[name].old, comparison[name].new) for name in ("threads", "blocks")
-    )
-    moved = growth(counter.old, counter.new)
-    if counter.id not in _BY_WARPS or threads is None or blocks is None or not moved:
+    if counter.id not in _BY_WARPS:
         return None
-    for of, way in ((N_("threads"), threads), (N_("blocks"), blocks)):
-        part = way / moved
-        one = len(old.launches) == len(new.launches) == 1
-        if _EDITED <= part <= 1 + _ONE / abs(moved) and abs(way) >= _OTHERS and one:
-            launched = Dealt((), (), math.exp(way), math.exp(moved - way), of)
-            break
-    else:
-        launched = None
-    follows = 0 < _FOLLOWS * abs(moved) <= threads * math.copysign(1, moved)
-    if not follows or abs(threads) < _OTHERS:
-        return launched
-    ways = [way for way in (threads, blocks) if abs(way) >= _OTHERS]
-    defined, words = _defined(old, new), (_launch_words(old), _launch_words(new))
-    found: dict[int, list[Size]] = {}
-    for hunk in attribution.hunks:
-        sizes = defined if hunk.kind == "front-matter" else hunk.sizes
-        written = [
-            size
-            for size in sizes
-            if words[0] & {size.name, str(size.old)} and words[1] & {size.name, str(size.new)}
-        ]
-        if decided := _decided(written, ways):
-            found[hunk.id] = decided
-    if not found:
-        return launched
-    return Dealt(
-        hunks=tuple(found),
-        sizes=tuple(dict.fromkeys(size for sizes in found.values() for size in sizes)),
-        threads=math.exp(threads),
-        each=math.exp(moved - threads),
-    )
+    ways, moved = _ways(comparison), growth(counter.old, counter.new)
+    threads, found = ways.get("threads"), dict[int, list[Size]]()
+    if threads and moved and threads / moved >= _FOLLOWS:
+        defined, words = _defined(*sides), [_launch_words(side) for side in sides]
+        for hunk in attribution.hunks:
+            sizes = [
+                size
+                for size in (defined if hunk.kind == "front-matter" else hunk.sizes)
+                if words[0] & {size.name, str(size.old)} and words[1] & {size.name, str(size.new)}
+            ]
+            if decided := _decided(sizes, tuple(ways.values())):
+                found[hunk.id] = decided
+    if not threads or not moved or not found:
+        return went_with(counter, comparison)
+    every = tuple(dict.fromkeys(size for sizes in found.values() for size in sizes))
+    return Dealt(tuple(found), every, math.exp(threads), math.exp(moved - threads))
 
 
 #: A line of front matter that sets the number of threads.
@@ -286,10 +281,10 @@ def _split(attribution: Attribution, counter: str) -> CounterSplit | None:
 _Amounts = dict[tuple[int, ...], float]
 
 
-def _by_hunk(split: CounterSplit) -> _Amounts:
+def _by_hunk(split: CounterSplit, *links: str) -> _Amounts:
     out: _Amounts = defaultdict(float)
     for part in split.parts:
-        if part.hunks and part.link in ("hunk", "symbol"):
+        if part.hunks and part.link in (links or ("hunk", "symbol")):
             out[part.hunks] += float(part.delta)
     return out
 
