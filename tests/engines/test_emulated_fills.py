@@ -116,7 +116,7 @@ def test_without_a_fill_the_result_is_another(
             'name = "weigths"',
             "8: `weigths` is neither an output nor a scratch buffer",
         ),
-        ("weights[3]", "weights[2]", "8: input `taps` has 12 bytes, `weights` has room for 8"),
+        ("weights[3]", "weights[2]", "8: input `taps` has 12 bytes, but `weights` has room for 8"),
         ("double signs[4]", "float signs[5]", "14: `signs` has 20 bytes, which is not a whole"),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_fill_is_done_before_every_timed_run(project: Project, stand_in: Manne
             '"tabel"\ndtype = "float32"\nvalue = 1.0',
             "`tabel` is neither an output nor a scratch buffer",
         ),
-        ('"table"\ninput = "x"', "input `x` has 4,000 bytes, `table` has room for 8"),
+        ('"table"\ninput = "x"', "input `x` has 4,000 bytes, but `table` has room for 8"),
     ],
 )
 def test_a_fill_that_cannot_be_is_told_at_its_line(

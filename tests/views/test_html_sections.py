@@ -93,7 +93,7 @@ def test_a_wide_sweep_is_thinned_evenly() -> None:
     assert found is not None
     problems = found.charts[0].problems
     assert (len(problems), problems[0], problems[-1]) == (32, "n100", "n139")
-    assert found.note == "Of 40 problems 32 are drawn."
+    assert found.note == "Of 40 problems, 32 are drawn."
 
 
 def test_what_if_needs_a_known_chip_and_resources() -> None:

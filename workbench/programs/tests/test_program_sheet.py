@@ -103,7 +103,7 @@ def test_kernels_of_one_name_have_headings_of_their_own() -> None:
     diff = ProgramDiff(*sides)
     views = [render(kernel_step_view(x, diff.difference, width=90), 90) for x in diff.steps()]
     heads = [view.strip().partition("  ")[0] for view in views]
-    assert heads == ["agent<…float…>", "agent<…double…>"]
+    assert heads == ["agent<…Reduce<float, 256>…>", "agent<…Reduce<double, 256>…>"]
 
 
 def test_each_screen_leads_to_kernels_that_were_looked_at() -> None:

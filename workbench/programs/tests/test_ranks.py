@@ -150,7 +150,7 @@ def test_a_capture_of_two_ranks_looks_at_the_slower_one(
     argv = json.loads((tmp_path / "argv.json").read_text())
     assert argv[argv.index("--devices") + 1] == "0"
     assert "nccl" not in argv[argv.index("--kernel-id") + 1]
-    assert "ended after" in said and "[waits-for-others]" in said
+    assert "ends after" in said and "[waits-for-others]" in said
 
 
 def test_what_ranks_do_is_shown_a_line_each_and_compared(
