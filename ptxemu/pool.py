@@ -114,7 +114,7 @@ class _Hand(NamedTuple, Generic[Answer]):
     pipe: Connection
 
     def tell(self, place: int) -> None:
-        """Give it the item at `place`; if it is gone, `hear` reports that."""
+        """Give the worker the item at `place`; if the worker is gone, `hear` reports that."""
         with contextlib.suppress(OSError):
             self.pipe.send(place)
 

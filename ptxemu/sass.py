@@ -43,7 +43,7 @@ _ARITHMETIC = {
 }  # fmt: skip
 _ATOMICS = ("atom", "red")
 _PRODUCTS = ("mma", "wgmma")
-#: Machine opcode -> the PTX opcodes that become exactly one of it.
+#: Machine opcode -> the PTX opcodes that each become exactly one such instruction.
 _EFFECTS = {
     0x03B: ("ldmatrix",), 0x03C: _PRODUCTS, 0x037: _PRODUCTS, 0x03F: _PRODUCTS,
     0x180: ("ld",), 0x181: ("ld",), 0x183: ("ld",), 0x184: ("ld",),

@@ -27,7 +27,7 @@ _PLAIN: dict[str, np.ufunc] = {
     "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 Step = Callable[[Array, Array, Array], Array]
-#: Floats of at least this size are multiples of the least normal float32.
+#: Floats of at least this size are multiples of the smallest normal float32.
 _ABOVE = 2.0**-103
 #: (old, operand, second operand) -> new.
 _STEPS: dict[str, Step] = {

@@ -1,8 +1,8 @@
 """Routines that ptxas calls for rare operands: the instructions and operands that need one.
 
 The common case is inline; a warp calls the routine if one of its lanes must. The conditions were
-read from machine code by ptxas 13.0 for 9.0. FCHK checks only exponents; its condition was measured
-on an H200, from the cycles of quotients of all pairs of exponents.
+read from machine code that ptxas 13.0 made for 9.0. FCHK checks only exponents; its condition was
+measured on an H200, from the cycles of quotients of all pairs of exponents.
 """
 
 from __future__ import annotations

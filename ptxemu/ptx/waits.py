@@ -1,4 +1,4 @@
-"""Find loops whose end another thread decides; and other code that depends on timing.
+"""Find loops whose end another thread decides, and other code that depends on timing.
 
 A loop may wait if its end depends on a load that must not be kept in a register, or on an atomic
 that changes nothing while it fails.

@@ -1,7 +1,7 @@
 """The server: the official SDK's protocol on standard input and output, without extensions.
 
-A call is checked, run, and answered in at most the requested bytes. An error is an answer too, with
-the exit code and the hint that the command line gives.
+A call is checked, run, and answered in at most the requested number of bytes. An
+error is an answer too, with the exit code and the hint that the command line gives.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Linked(Record, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """True if several hunks or names link it equally."""
+        """True if several hunks or names are equally likely to explain it."""
         return len(self.hunks) > 1 or len(self.symbols) > 1
 
 

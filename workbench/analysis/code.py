@@ -468,7 +468,7 @@ class KernelCode:
 
     @cached_property
     def slices(self) -> Slices:
-        """Paths back, over all instructions."""
+        """Backward slices over all instructions."""
         return Slices(self.operations, self.flow)
 
     @cached_property

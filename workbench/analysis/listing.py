@@ -97,9 +97,9 @@ def _bits(registers: Sequence[int]) -> int:
 
 # --- Machine code of a hunk on both sides: classes of opcodes, and instructions aligned ----------
 #
-# Instructions are alike if their opcodes are alike and they depend on alike instructions: the key
+# Instructions match if their opcodes are alike and they depend on matching instructions: the key
 # of an instruction is its own shape with the shapes of its operands' writers. Instructions between
-# two alike ones are paired by role, so that an ``LDS.128`` is seen to replace ``LDS``.
+# two matches are paired by role, so that an ``LDS.128`` is seen to replace ``LDS``.
 
 #: The most instructions of a side to align one by one; if there are more, only classes are shown.
 _ALIGNED = 3000

@@ -134,9 +134,9 @@ _opcodes: Recent[Launch, list[str]] = Recent(
 
 
 class Placing:
-    """Finds the part that an amount on a line of a launch belongs to.
+    """Finds the part to which an amount on a line of a launch belongs.
 
-    `launches`: the pairs of their launches, if already computed.
+    `launches`: the pairs of the two profiles' launches, if already computed.
     """
 
     def __init__(

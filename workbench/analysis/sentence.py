@@ -115,7 +115,7 @@ def tell(
     return joined(clauses)
 
 
-#: The least part of the change for which a warp state is shown.
+#: The smallest share of the change for which a warp state is shown.
 _MUCH = 0.25
 #: Samples cannot distinguish two states whose parts differ by less.
 _ALIKE = 0.9

@@ -101,7 +101,7 @@ class Baselines:
         """The kept runs of a timing's version, problem and device, from old to new.
 
         Raises:
-            DataError: the file is damaged, or of a newer workbench.
+            DataError: the file is damaged, or was written by a newer workbench.
             MissingError: it may not be read.
         """
         path = self.root / self._file(timing)

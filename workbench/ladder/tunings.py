@@ -253,7 +253,7 @@ def choice_name(version: str, parameters: Iterable[str], values: Values) -> str:
 
 
 def ranked(trials: Iterable[Trial], *fates: Fate) -> tuple[Trial, ...]:
-    """Trials of these fates (without any: of those that may win), the best first."""
+    """Trials with these fates (if none are given, those that may win), the best first."""
 
     def rank(trial: Trial) -> tuple[float, float, str]:
         return trial.median_s or math.inf, trial.estimate or math.inf, key_of(trial.values)

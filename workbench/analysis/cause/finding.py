@@ -387,7 +387,7 @@ def _unfilled(comparison: Comparison) -> bool:
 def _room(
     comparison: Comparison, occupancy: Sequence[OccupancySplit], *, unfilled: bool
 ) -> tuple[Delta, ...]:
-    """The resources that moved occupancy in its direction; the number of blocks if none did."""
+    """The resources that moved occupancy the way it went; the number of blocks if none did."""
     if by_grid(comparison):
         return (comparison["blocks"],)
     moved = tuple(delta for name in _ROOM if (delta := comparison[name]).moved)

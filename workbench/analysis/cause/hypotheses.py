@@ -451,7 +451,7 @@ def _machine(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[_Fo
             comparison["blocks"].old is not None
             and comparison["cycles"].moved
             and not comparison["waves"].moved
-        ):  # whether as many kernels replaced others is unknown
+        ):  # whether equally many kernels replaced others is unknown
             out.append(("cycles", "tail", uneven))
     # The run outside the profiler had its own clock.
     inside = comparison.time is None or comparison.profiler_alone

@@ -61,7 +61,7 @@ _CANCEL = 0.15
 _TAKEN = 0.25
 #: The maximum number of hunks that one proposition names.
 _MOST = 3
-#: The least part of a change for hunks to be named; below it, unedited code changed.
+#: The smallest share of a change for which hunks are named; below it, unedited code changed.
 _EDITED = 0.2
 
 

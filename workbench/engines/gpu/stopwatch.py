@@ -311,7 +311,7 @@ class Stopwatch:
         every: Sequence[Contestant],
         settle: Callable[[Callable[[], None]], None] = lambda _load: None,
     ) -> list[Contestant]:
-        """Time many in turns, round by round; drop those that are certainly slower than the best.
+        """Time many in turn, round by round; drop those that are certainly slower than the best.
 
         A round pairs each with the fastest one, so that a clock change that affects all alike hides
         no difference and prolongs nothing. It ends when no other can be faster by more than

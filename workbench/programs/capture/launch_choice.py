@@ -55,8 +55,8 @@ from workbench.units import listed, quantity, several
 TOP, ENOUGH = 5, 0.9
 #: Launches to profile of each kernel.
 LAUNCHES = 3
-#: Classes of a kernel's launches that are profiled, or fewer with this part of its time; and the
-#: most of them, if the first number does not make up `ENOUGH` of it.
+#: How many classes of a kernel's launches are profiled: fewer if they have this part of its time,
+#: at most the last number if the first does not make up `ENOUGH` of it.
 CLASSES, MOST_OF_IT, MOST_CLASSES = 6, 0.97, 12
 #: Default time limit under ncu for a program whose processes wait for each other: at least this
 #: many seconds, and this many times its time without ncu.

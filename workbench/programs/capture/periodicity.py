@@ -104,7 +104,7 @@ def settled(tokens: Sequence[tuple[Hashable, ...]]) -> Rhythm | None:
 
 
 def _period(stream: Sequence[Hashable]) -> tuple[int, int, int] | None:
-    """How many launches equal those a period later, where the longest part starts, the period."""
+    """How many launches equal those a period later, where the longest run starts, the period."""
     best: tuple[int, int, int] | None = None
     for period in _distances(stream):
         equal, at = _equal(stream, period)
