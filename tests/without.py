@@ -33,7 +33,8 @@ def copy_without(features: Iterable[Feature], to: Path) -> None:
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPO / name, to / name)
     for kept in (REPO / "workbench").rglob("__pycache__"):  # compiling all takes longer than a test
-        shutil.copytree(kept, to / kept.relative_to(REPO), dirs_exist_ok=True)
+        if (there := to / kept.relative_to(REPO)).parent.is_dir():
+            shutil.copytree(kept, there, dirs_exist_ok=True)
     for feature in features:
         delete(feature, to)
 
