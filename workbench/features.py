@@ -105,14 +105,18 @@ FEATURES: tuple[Feature, ...] = (
         "pictures",
         {
             "export figure": ("figure", "Draw a figure of the report as SVG, PNG or PDF."),
-            "export readme": ("readme", "Write a ladder's table into a README, in place."),
+            "export readme": (
+                "readme",
+                "Write a ladder's table into a README, in place.",
+            ),
         },
         moved={"plot": "export figure", "publish": "export readme"},
         extra="plot",
         heading="Share",
     ),
     Feature(
-        "adopt", {"import": ("command", "Keep a report captured elsewhere as a version's profile.")}
+        "adopt",
+        {"import": ("command", "Keep a report captured elsewhere as a version's profile.")},
     ),
     Feature(
         "agents",
