@@ -314,5 +314,5 @@ def test_what_a_loose_tolerance_hides_is_counted(tmp_path: Path) -> None:
     (folder / "v0.cu").write_text(VERSION.replace("2.0f *", factor), "utf-8")
     error = judged(tmp_path, "s/v0", "n1000")
     assert error is not None
-    said = "are off by more than the tolerance, and 483 more are off by less"
+    said = "34 of 1,000 elements of y are off by more than the tolerance, and 483 more are"
     assert said in error.message

@@ -546,7 +546,7 @@ def doubt(delta: Delta, decide: Callable[[Delta], object], targets: Iterable[flo
 def possible(delta: Delta, targets: Iterable[float] = ()) -> Iterator[Delta]:
     """The counter with other values that a chip may give; empty if both sides are certain.
 
-    If both sides have the same code, the effect of chance on one is no difference from the other.
+    If both sides have the same code, the effect of chance on one does not count as a difference.
     """
     if delta.chances is None:
         return
