@@ -40,7 +40,7 @@ def test_additive_counters_have_a_line_metric_and_belong_to_it() -> None:
 
 def test_formulas_and_needs_refer_to_counters_that_exist() -> None:
     for counter in catalog():
-        for formula in counter.formulas:
+        for formula in (*counter.formulas, *counter.denied):
             for reference in re.findall(r"@(\w+)", formula):
                 assert reference in catalog(), (counter.id, reference)
         for reference in (*counter.needs, *counter.follows, *filter(None, [counter.rest])):
@@ -229,6 +229,31 @@ def test_opcodes_are_counted_from_the_instruction_table() -> None:
     assert read(launch, "ffma_threads")[0] == 96
     assert read(launch, "fadd_threads")[0] == 7
     assert read(launch, "flops")[0] == 2 * 96 + 7
+
+
+def test_generic_loads_may_be_of_a_kind_whose_opcodes_are_counted() -> None:
+    ran = {"inst_executed": Column(rows=(0, 1), values=(7, 9))}
+    table = InstructionTable(
+        (0, 16), ("LDS R0, [R1]", "LD.E R2, [R4.64]"), (-1,) * 2, (0,) * 2, ran
+    )
+    assert isinstance(read(make_launch(metrics={}, instructions=table), "shared_loads"), Missing)
+    known = make_metrics(sass__inst_executed_shared_loads=16)
+    assert read(make_launch(metrics=known, instructions=table), "shared_loads")[0] == 16
+
+
+def test_a_value_that_other_counters_leave_no_room_for_is_missing() -> None:
+    of, used = "pipe_lsu_mem_global_op", "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld"
+    counts = {f"l1tex__t_sectors_{of}_{what}.sum": n for what, n in (("ld", 40), ("st", 60))}
+    counts[f"l1tex__t_requests_{of}_ld.sum"] = 10
+    for name, metric, value, there in (
+        ("global_load_bytes_per_sector", f"{used}.ratio", 128, True),
+        ("global_load_bytes_per_sector", f"{used}.ratio", 157, False),
+        ("global_load_efficiency", f"{used}.pct", 490, False),
+        ("global_sectors", "memory_l2_theoretical_sectors_global", 99, True),
+        ("global_sectors", "memory_l2_theoretical_sectors_global", 90, False),
+    ):
+        found = read(make_launch(metrics=make_metrics(**counts, **{metric: value})), name)
+        assert isinstance(found, Missing) != there
 
 
 def test_opcodes_without_sass_are_missing_and_not_zero() -> None:

@@ -134,10 +134,12 @@ def _broken_down(launch: Launch) -> Breakdown:
         name = line_metric(launch, state)
         sampled[state.id] = sum(columns[name].values) if name else 0
     cycles = {state.id: value_of(launch, state.id) for state in states}
-    total = sum(sampled.values())
-    if total < LEAST_SAMPLES and any(cycles.values()):
-        total = 0
     known = {key: value for key, value in cycles.items() if value is not None}
+    if "selected" not in known:  # some states only, whose sum is no whole
+        known = {}
+    total = sum(sampled.values())
+    if total < LEAST_SAMPLES and any(known.values()):
+        total = 0
     weights = sampled if total else known
     whole = sum(weights.values())
     if not whole:
