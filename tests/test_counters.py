@@ -60,11 +60,6 @@ def test_an_unknown_id_names_the_nearest_ones() -> None:
     assert "mio_throttle" in error.value.hint
 
 
-def test_the_catalog_is_read_once_a_process() -> None:
-    counters.catalog.cache_clear()
-    assert catalog() is catalog()
-
-
 # --- reading ----------------------------------------------------------------------
 
 
@@ -216,16 +211,11 @@ def test_every_instruction_that_touches_shared_memory_is_an_access() -> None:
 
 
 def test_opcodes_are_counted_from_the_instruction_table() -> None:
-    launch = make_launch(
-        metrics={},
-        instructions=InstructionTable(
-            address=(0, 16, 32),
-            text=("FFMA R0, R1, R2, R3", "@!P1 FADD R0, R1, R2", "FFMA.FTZ R4, R1, R2, R3"),
-            file=(-1, -1, -1),
-            line=(0, 0, 0),
-            columns={"thread_inst_executed_true": Column(rows=(0, 1, 2), values=(32, 7, 64))},
-        ),
-    )
+    texts = ("FFMA R0, R1, R2, R3", "@!P1 FADD R0, R1, R2", "FFMA.FTZ R4, R1, R2, R3")
+    ran = {"thread_inst_executed_true": Column(rows=(0, 1, 2), values=(32, 7, 64))}
+    none = (0, 0, 0)
+    table = InstructionTable(address=none, text=texts, file=none, line=none, columns=ran)
+    launch = make_launch(metrics={}, instructions=table)
     assert read(launch, "ffma_threads")[0] == 96
     assert read(launch, "fadd_threads")[0] == 7
     assert read(launch, "flops")[0] == 2 * 96 + 7
@@ -233,9 +223,8 @@ def test_opcodes_are_counted_from_the_instruction_table() -> None:
 
 def test_generic_loads_may_be_of_a_kind_whose_opcodes_are_counted() -> None:
     ran = {"inst_executed": Column(rows=(0, 1), values=(7, 9))}
-    table = InstructionTable(
-        (0, 16), ("LDS R0, [R1]", "LD.E R2, [R4.64]"), (-1,) * 2, (0,) * 2, ran
-    )
+    two, texts = (0, 0), ("LDS R0, [R1]", "LD.E R2, [R4.64]")
+    table = InstructionTable(address=two, text=texts, file=two, line=two, columns=ran)
     assert isinstance(read(make_launch(metrics={}, instructions=table), "shared_loads"), Missing)
     known = make_metrics(sass__inst_executed_shared_loads=16)
     assert read(make_launch(metrics=known, instructions=table), "shared_loads")[0] == 16
@@ -257,13 +246,8 @@ def test_a_value_that_other_counters_leave_no_room_for_is_missing() -> None:
 
 
 def test_opcodes_without_sass_are_missing_and_not_zero() -> None:
-    table = InstructionTable(
-        address=(0,),
-        text=("",),
-        file=(-1,),
-        line=(0,),
-        columns={"thread_inst_executed_true": Column(rows=(0,), values=(32,))},
-    )
+    ran = {"thread_inst_executed_true": Column(rows=(0,), values=(32,))}
+    table = InstructionTable(address=(0,), text=("",), file=(-1,), line=(0,), columns=ran)
     assert isinstance(read(make_launch(metrics={}, instructions=table), "ffma_threads"), Missing)
 
 
