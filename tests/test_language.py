@@ -260,10 +260,7 @@ def test_help_is_in_the_language_that_is_asked_for_wherever_it_stands(
     ],
 )
 def test_a_wrong_word_is_told_in_chinese(
-    words: list[str],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORKBENCH_LANG", "zh")
     with pytest.raises(SystemExit) as ended:

@@ -21,10 +21,7 @@ import pytest
 SHARE = float(os.environ.get("WORKBENCH_ATTACKS", "0.01"))
 SEED = os.environ.get("WORKBENCH_ATTACK_SEED", "14")
 #: Marks of a test whose smaller self runs every time: the whole of it is on request.
-WHOLE = (
-    pytest.mark.attack,
-    pytest.mark.skipif(SHARE < 1, reason="make test-attacks runs it"),
-)
+WHOLE = (pytest.mark.attack, pytest.mark.skipif(SHARE < 1, reason="make test-attacks runs it"))
 _ONE = os.environ.get("WORKBENCH_ATTACK", "")
 _LOG = os.environ.get("WORKBENCH_ATTACK_LOG", "")
 #: What must never come of an attack.

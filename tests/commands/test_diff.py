@@ -182,9 +182,7 @@ def test_reports_of_different_chips_are_refused(report: Callable[[str], Path]) -
     assert "with --force" in run(*arguments, "--force")
 
 
-def test_two_devices_that_were_named_are_compared_and_said_to_be_two(
-    project: Path,
-) -> None:
+def test_two_devices_that_were_named_are_compared_and_said_to_be_two(project: Path) -> None:
     store = Store(project / "profiles")
     profile = store.load(store.find(study="demo", version="v3")[0].path)
     recorded = store.load(store.find(study="demo", version="v2")[0].path)

@@ -277,8 +277,7 @@ def test_an_open_page_reloads_and_tells_what_is_broken(
     complaints: list[str] = []
     tab.on("pageerror", lambda error: complaints.append(str(error)))
     tab.on(
-        "console",
-        lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None,
+        "console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None
     )
     tab.goto(serving.url + "studies/demo/h200/n1024/v3.html")
     assert "Padded tile" in tab.locator("h1").inner_text()

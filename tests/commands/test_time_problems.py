@@ -182,10 +182,7 @@ def test_of_several_devices_the_newest_is_shown(cli: Cli, project: Project) -> N
 
 
 def test_ctrl_c_keeps_what_is_measured_and_says_how_to_go_on(
-    cli: Cli,
-    project: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
+    cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     from workbench.engines.host.job import read_results as real
 

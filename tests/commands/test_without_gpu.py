@@ -138,7 +138,7 @@ def test_what_the_emulator_refuses_is_not_judged(
     code, out, err = cli("verify", "v0", "v1", *EMULATED)
     assert code == 6 and "2 of 4 checks were not judged: v0 n1000, v0 n7" in err
     assert [line.split()[2:4] for line in out.splitlines()[2:6]] == [
-        *(["not", "judged"], ["not", "judged"], ["ok", "0"], ["ok", "0"]),
+        *(["not", "judged"], ["not", "judged"], ["ok", "0"], ["ok", "0"])
     ]
     code, out, _ = cli("verify", "v0", "v1", *EMULATED, "--format", "json")
     found = json.loads(out)["results"]

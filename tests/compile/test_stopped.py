@@ -62,10 +62,7 @@ def test_a_compiler_that_does_not_end_is_ended(
 @pytest.mark.nvcc
 @pytest.mark.parametrize("compiler", HERE)
 def test_a_compiler_that_takes_too_much_memory_is_told(
-    endless: tuple[Project, Version],
-    compiler: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    endless: tuple[Project, Version], compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, version = endless
     monkeypatch.setenv("WORKBENCH_MEMORY_MIB", "300")

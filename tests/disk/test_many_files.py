@@ -67,9 +67,7 @@ def test_a_file_written_anew_is_read_anew(tmp_path: Path) -> None:
         assert local_sources(Project(root=tmp_path), _version('#include "a.cuh"\n'))[1].text == text
 
 
-def test_a_program_has_no_file_read_but_those_of_kernels_and_stated_folders(
-    tmp_path: Path,
-) -> None:
+def test_a_program_has_no_file_read_but_those_of_kernels_and_stated_folders(tmp_path: Path) -> None:
     root = tmp_path / "project"
     for folder in ("kernels/s", "common", ".git"):
         (root / folder).mkdir(parents=True)

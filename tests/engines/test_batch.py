@@ -153,10 +153,7 @@ def test_the_time_limit_is_each_jobs_and_not_the_batchs(
 
 
 def test_no_gpu_ends_the_batch_at_once(
-    project: Project,
-    jobs: Callable[..., list[Job]],
-    told: Told,
-    monkeypatch: pytest.MonkeyPatch,
+    project: Project, jobs: Callable[..., list[Job]], told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_DEVICES", "0")
     with pytest.raises(MissingError, match="the worker finds no GPU"):

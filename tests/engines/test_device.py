@@ -36,9 +36,7 @@ def test_what_stays_is_looked_through_once_and_what_comes_later_is_freed() -> No
     gc.freeze()
 
 
-def test_a_buffer_that_another_one_replaces_keeps_its_guards(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_replaced_buffer_keeps_its_guards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_stack", [driver.Context()])
     session, spec = DeviceContext(), BufferSpec("y", "output", (4,), "float32")
     session.cuda = driver

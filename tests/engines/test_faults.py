@@ -23,6 +23,8 @@ SEEN = [
     ("CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES", "missing", "blocked", "enable_prof"),
     ("CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED", "missing", "blocked", "as large as"),
     ("CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED", "missing", "blocked", "must be off"),
+    *((f"==ERROR== Profiling is not supported on device 0 as it uses {x}", "missing", "blocked", "")
+      for x in ("Multi-Instance GPU (MIG)", "a vGPU", "vGPU", "confidential computing")),
     ("bash: line 1: ncu: command not found", "missing", "was not found", "on PATH"),
     ("./app: error while loading shared libraries: libcudart.so.12: cannot open shared object "
      "file: No such file or directory", "missing", "was not found", "ldd"),

@@ -190,9 +190,7 @@ def test_out_of_memory_and_no_device_are_missing_things(
         experiment.verify(subjects(experiment))
 
 
-def test_a_reference_that_is_not_finite_is_the_studys_fault(
-    experiment: Experiment, project_file: Edit
-) -> None:
+def test_an_infinite_reference_is_a_bad_study(experiment: Experiment, project_file: Edit) -> None:
     project_file("study.py", '"y": 2 *', '"y": float("inf") *')
     (verdict,) = experiment.verify(subjects(experiment, "n7"))
     assert isinstance(verdict.error, UsageError)
@@ -218,9 +216,7 @@ def test_time_interleaves_the_baseline_and_keeps_the_timing(experiment: Experime
     assert kept == timing
 
 
-def test_a_library_that_tries_its_kernels_finds_the_device_awake(
-    experiment: Experiment, project_file: Edit
-) -> None:
+def test_a_library_finds_the_device_awake(experiment: Experiment, project_file: Edit) -> None:
     # cuDNN, asked to try its kernels on an idle device, kept one that is a third slower.
     project_file(
         "library.py",
@@ -232,9 +228,7 @@ def test_a_library_that_tries_its_kernels_finds_the_device_awake(
     assert timing.baseline == "library", [notice.message for notice in timing.notices]
 
 
-def test_a_python_version_whose_prepare_fails_is_named(
-    experiment: Experiment, project_file: Edit
-) -> None:
+def test_a_prepare_that_fails_is_named(experiment: Experiment, project_file: Edit) -> None:
     project_file("library.py", "x, y = view", "x, y = undefined")
     study = experiment.study
     subject = experiment.subject(study.version("library"), study.problem("n7"))
@@ -254,9 +248,7 @@ REVERSED = """    def run():
 """
 
 
-def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
-    experiment: Experiment, project_file: Edit
-) -> None:
+def test_a_library_collects_its_outputs_untimed(experiment: Experiment, project_file: Edit) -> None:
     project_file("library.py", BASELINE[BASELINE.index("    def run") :], REVERSED)
     study = experiment.study
     library = experiment.subject(study.version("library"), study.problem("n1000"))
@@ -271,9 +263,7 @@ def test_a_library_with_an_order_of_its_own_collects_its_outputs_untimed(
     assert isinstance(verdict.error, KernelError)
 
 
-def test_a_versions_own_tolerance_is_what_judges_it(
-    experiment: Experiment, project_file: Edit
-) -> None:
+def test_a_versions_own_tolerance_judges_it(experiment: Experiment, project_file: Edit) -> None:
     # One per mille off: beyond the study's 1e-6, within the version's own 1e-2.
     project_file("library.py", "np.float32(2)", "np.float32(2.002)")
     study = experiment.study

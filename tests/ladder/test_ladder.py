@@ -86,8 +86,5 @@ def test_the_path_goes_to_the_fastest_and_dead_ends_stand_beside_it(tmp_path: Pa
         store.save_timing(make_timing(seconds * 1e-3, version=version, baseline="library"))
     (ladder,) = find_ladders(store, project)
     named = [(on.id, [each.id for each in tried]) for on, tried in ladder.path]
-    assert named == [
-        *(("v2", []), ("v3", ["v5", "v8"]), ("v6", []), ("v7", [])),
-        ("library", []),
-    ]
+    assert named == [*(("v2", []), ("v3", ["v5", "v8"]), ("v6", []), ("v7", [])), ("library", [])]
     assert [rung.id for rung in ladder.along(ladder.rungs["v8"])][:4] == ["v2", "v3", "v8", "v6"]

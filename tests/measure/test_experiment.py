@@ -52,9 +52,7 @@ def test_nothing_unverified_is_ever_kept(
 
 
 def test_a_profile_that_cannot_be_saved_leaves_the_earlier_one(
-    experiment: Experiment,
-    subject: Subject,
-    monkeypatch: pytest.MonkeyPatch,
+    experiment: Experiment, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment.profile(subject, ProfileOptions(keep_raw="always"))
     before = records(experiment)

@@ -42,10 +42,7 @@ def test_what_lies_around_the_kernel_is_cut_away() -> None:
 def test_passes_with_clocks_of_their_own_start_together() -> None:
     stalls = "pmsampling:smsp__warps_issue_stalled_barrier.avg"
     found = timeline(
-        **{
-            BUSY: sampled([0, 5, 6, 7]),
-            stalls: sampled([0, 0, 0, 1, 0, 3, 0], start=T0 + 10**9),
-        }
+        **{BUSY: sampled([0, 5, 6, 7]), stalls: sampled([0, 0, 0, 1, 0, 3, 0], start=T0 + 10**9)}
     )
     assert found is not None
     column = found.columns["smsp__warps_issue_stalled_barrier.avg"]

@@ -224,8 +224,7 @@ FAULTS = {
         "while (p[threadIdx.x] != 3.0f) { }",
     ),
     "trap": Wrong(
-        "if (threadIdx.x == 9) __trap();",
-        r"k\.cu:2: the kernel trapped in thread \(9, 0, 0\)",
+        "if (threadIdx.x == 9) __trap();", r"k\.cu:2: the kernel trapped in thread \(9, 0, 0\)"
     ),
 }
 

@@ -335,9 +335,7 @@ def test_marks_of_what_is_not_there_are_neither_read_nor_written(
         decode(path, Profile)
 
 
-def test_what_depends_on_timing_is_kept_and_passed_over_where_totals_are_wanted(
-    path: Path,
-) -> None:
+def test_what_depends_on_timing_is_kept_and_passed_over_where_totals_are_wanted(path: Path) -> None:
     marked = ByTiming(rows=(1, 3), without={"memory_l1_wavefronts_shared": 7, "gone": None})
     launch = msgspec.structs.replace(make_launch(), by_timing=marked)
     profile = make_profile(launches=(launch,))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.ptxemu.test_hints import HINTS
+from tests.ptxemu.test_hints import all_hints
 from tests.study_maker import VERSION, Maker
 from workbench.errors import UsageError
 from workbench.study.launches import resolve_fills, resolve_launches, resolve_scratch
@@ -197,7 +197,7 @@ def test_every_hint_on_a_version_is_followed_somewhere() -> None:
     followed = [*(case.hint for case in FOLLOWED.values()), *(x[2] for x in ARGUMENTS.values())]
     left = [
         hint
-        for hint in HINTS
+        for hint in all_hints()
         if hint.place.startswith(places)
         and not hint.text.startswith(ELSEWHERE)
         and not any(each in hint.text for each in followed)

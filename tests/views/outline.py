@@ -9,10 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 #: What changes with every build and says nothing of the page.
-_VOLATILE = (
-    (re.compile(r"[0-9a-f]{40,64}"), "<hash>"),
-    (re.compile(r"\?v=[0-9a-zA-Z.]+"), "?v="),
-)
+_VOLATILE = ((re.compile(r"[0-9a-f]{40,64}"), "<hash>"), (re.compile(r"\?v=[0-9a-zA-Z.]+"), "?v="))
 VOID = frozenset(("meta", "link", "img", "br", "input", "hr", "col", "wbr"))
 _CELLS = frozenset(("td", "th"))
 #: Element -> those that it ends where they were left open, and where the search for them ends.

@@ -45,9 +45,7 @@ def after(launch: Launch | None = None) -> Profile:
     metrics["memory_l1_wavefronts_shared"] = msgspec.structs.replace(wavefronts, value=2048)
     fast = msgspec.structs.replace(fast, metrics=metrics)
     return make_profile(
-        version="v3",
-        sources=(SourceFile(path="scale.cu", text=PADDED),),
-        launches=(fast,),
+        version="v3", sources=(SourceFile(path="scale.cu", text=PADDED),), launches=(fast,)
     )
 
 

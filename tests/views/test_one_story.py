@@ -284,9 +284,7 @@ def test_every_output_says_how_launches_were_compared() -> None:
     def report(*launches: tuple[str, float]) -> Profile:
         found = tuple(
             make_launch(
-                kernel=kernel,
-                index=n,
-                metrics=make_metrics(**{"gpu__time_duration.sum": seconds}),
+                kernel=kernel, index=n, metrics=make_metrics(**{"gpu__time_duration.sum": seconds})
             )
             for n, (kernel, seconds) in enumerate(launches)
         )

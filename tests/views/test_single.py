@@ -123,9 +123,7 @@ def test_the_content_is_what_it_was(site: Path, version: str) -> None:
     assert data and all(after.code[name] == code for name, code in data.items())
 
 
-def test_links_within_stay_and_links_to_other_pages_are_inert(
-    tmp_path: Path,
-) -> None:
+def test_links_within_stay_and_links_to_other_pages_are_inert(tmp_path: Path) -> None:
     body = (
         '<a href="#k">in</a><a href="page.html#L3">same</a>'
         '<a href="../a/page.html#L4">round</a>'

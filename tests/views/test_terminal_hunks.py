@@ -46,9 +46,7 @@ def padded_step() -> tuple[Profile, Profile]:
     )
     text = (old.sources[0].text or "").replace("[32][32];", "[32][33];  // [b]x[/b]\x1b[31m")
     new = make_profile(
-        version="v3",
-        launches=(launch,),
-        sources=(SourceFile(path=old.sources[0].path, text=text),),
+        version="v3", launches=(launch,), sources=(SourceFile(path=old.sources[0].path, text=text),)
     )
     return old, new
 

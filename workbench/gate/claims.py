@@ -173,7 +173,7 @@ class _Case(NamedTuple):
     least: float
     step: Diff | None
     turns: Turns | None
-    again: str
+    again: str = ""
 
     @property
     def ratio(self) -> tuple[Estimate | None, bool]:

@@ -70,8 +70,7 @@ class Client:
         (self._root / path).write_text(text, encoding="utf-8")
         changed = {"uri": self.uri(path), "version": 2}
         self.tell(
-            "textDocument/didChange",
-            {"textDocument": changed, "contentChanges": [{"text": text}]},
+            "textDocument/didChange", {"textDocument": changed, "contentChanges": [{"text": text}]}
         )
         self.tell("textDocument/didSave", {"textDocument": {"uri": self.uri(path)}})
 

@@ -272,10 +272,7 @@ def test_the_words_of_an_error_stand_where_they_point() -> None:
             "  2 elements were never written",
             "v5 在 n64 上结果错误：4,096 个元素中有 2 个是 NaN\n  有 2 个元素从未被写入",
         ),
-        (
-            "v5 did not end within 9 s in the emulator",
-            "v5 没有在 9 s 内在模拟器中结束",
-        ),
+        ("v5 did not end within 9 s in the emulator", "v5 没有在 9 s 内在模拟器中结束"),
     ],
 )
 def test_what_is_wrong_is_told_in_the_readers_language(words: str, chinese: str) -> None:

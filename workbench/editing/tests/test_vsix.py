@@ -67,8 +67,7 @@ def test_what_npm_installs_is_locked_by_checksums_and_names_no_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("npm", "told"),
-    [("", "no npm"), ("exit 1", "no registry"), ("exit 0", "")],
+    ("npm", "told"), [("", "no npm"), ("exit 1", "no registry"), ("exit 0", "")]
 )
 def test_ci_packages_it_or_says_why_not(tmp_path: Path, npm: str, told: str) -> None:
     tools = tmp_path / "bin"

@@ -425,9 +425,7 @@ def commit(
 
 
 #: The same result through a permutation, which touches more sectors.
-_SCATTERED = {
-    "if (i < n) y[i] = 2 * x[i];": "int j = i * 7 % n;\n    if (i < n) y[j] = 2 * x[j];",
-}
+_SCATTERED = {"if (i < n) y[i] = 2 * x[i];": "int j = i * 7 % n;\n    if (i < n) y[j] = 2 * x[j];"}
 
 
 @pytest.mark.slow

@@ -330,9 +330,7 @@ def test_winner_and_runner_up_alone_are_profiled_and_their_step_is_told(
 
 @pytest.mark.usefixtures("h200")
 def test_where_ncu_refuses_the_tuning_stands(
-    project: Project,
-    tuned: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    project: Project, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_NCU", "perm")
     code, found, err = tuned("--profile")

@@ -17,7 +17,9 @@ tolerance_why = "sums of products of float16 in float32 round by a few parts in 
 
 
 def inputs(problem, rng):
-    shapes = {name: (problem["k"] // 16, rows // 8, 2, 8, 8) for name, rows in (("a", 64), ("b", 32))}
+    shapes = {
+        name: (problem["k"] // 16, rows // 8, 2, 8, 8) for name, rows in (("a", 64), ("b", 32))
+    }
     return {name: rng.standard_normal(shape).astype("float16") for name, shape in shapes.items()}
 
 
