@@ -40,7 +40,7 @@ def test_additive_counters_have_a_line_metric_and_belong_to_it() -> None:
 
 def test_formulas_and_needs_refer_to_counters_that_exist() -> None:
     for counter in catalog():
-        for formula in counter.formulas:
+        for formula in (*counter.formulas, *counter.denied):
             for reference in re.findall(r"@(\w+)", formula):
                 assert reference in catalog(), (counter.id, reference)
         for reference in (*counter.needs, *counter.follows, *filter(None, [counter.rest])):
@@ -58,11 +58,6 @@ def test_an_unknown_id_names_the_nearest_ones() -> None:
     with pytest.raises(UsageError) as error:
         catalog()["mio_throtle"]
     assert "mio_throttle" in error.value.hint
-
-
-def test_the_catalog_is_read_once_a_process() -> None:
-    counters.catalog.cache_clear()
-    assert catalog() is catalog()
 
 
 # --- reading ----------------------------------------------------------------------
@@ -216,29 +211,43 @@ def test_every_instruction_that_touches_shared_memory_is_an_access() -> None:
 
 
 def test_opcodes_are_counted_from_the_instruction_table() -> None:
-    launch = make_launch(
-        metrics={},
-        instructions=InstructionTable(
-            address=(0, 16, 32),
-            text=("FFMA R0, R1, R2, R3", "@!P1 FADD R0, R1, R2", "FFMA.FTZ R4, R1, R2, R3"),
-            file=(-1, -1, -1),
-            line=(0, 0, 0),
-            columns={"thread_inst_executed_true": Column(rows=(0, 1, 2), values=(32, 7, 64))},
-        ),
-    )
+    texts = ("FFMA R0, R1, R2, R3", "@!P1 FADD R0, R1, R2", "FFMA.FTZ R4, R1, R2, R3")
+    ran = {"thread_inst_executed_true": Column(rows=(0, 1, 2), values=(32, 7, 64))}
+    none = (0, 0, 0)
+    table = InstructionTable(address=none, text=texts, file=none, line=none, columns=ran)
+    launch = make_launch(metrics={}, instructions=table)
     assert read(launch, "ffma_threads")[0] == 96
     assert read(launch, "fadd_threads")[0] == 7
     assert read(launch, "flops")[0] == 2 * 96 + 7
 
 
+def test_generic_loads_may_be_of_a_kind_whose_opcodes_are_counted() -> None:
+    ran = {"inst_executed": Column(rows=(0, 1), values=(7, 9))}
+    two, texts = (0, 0), ("LDS R0, [R1]", "LD.E R2, [R4.64]")
+    table = InstructionTable(address=two, text=texts, file=two, line=two, columns=ran)
+    assert isinstance(read(make_launch(metrics={}, instructions=table), "shared_loads"), Missing)
+    known = make_metrics(sass__inst_executed_shared_loads=16)
+    assert read(make_launch(metrics=known, instructions=table), "shared_loads")[0] == 16
+
+
+def test_a_value_that_other_counters_leave_no_room_for_is_missing() -> None:
+    of, used = "pipe_lsu_mem_global_op", "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld"
+    counts = {f"l1tex__t_sectors_{of}_{what}.sum": n for what, n in (("ld", 40), ("st", 60))}
+    counts[f"l1tex__t_requests_{of}_ld.sum"] = 10
+    for name, metric, value, there in (
+        ("global_load_bytes_per_sector", f"{used}.ratio", 128, True),
+        ("global_load_bytes_per_sector", f"{used}.ratio", 157, False),
+        ("global_load_efficiency", f"{used}.pct", 490, False),
+        ("global_sectors", "memory_l2_theoretical_sectors_global", 99, True),
+        ("global_sectors", "memory_l2_theoretical_sectors_global", 90, False),
+    ):
+        found = read(make_launch(metrics=make_metrics(**counts, **{metric: value})), name)
+        assert isinstance(found, Missing) != there
+
+
 def test_opcodes_without_sass_are_missing_and_not_zero() -> None:
-    table = InstructionTable(
-        address=(0,),
-        text=("",),
-        file=(-1,),
-        line=(0,),
-        columns={"thread_inst_executed_true": Column(rows=(0,), values=(32,))},
-    )
+    ran = {"thread_inst_executed_true": Column(rows=(0,), values=(32,))}
+    table = InstructionTable(address=(0,), text=("",), file=(-1,), line=(0,), columns=ran)
     assert isinstance(read(make_launch(metrics={}, instructions=table), "ffma_threads"), Missing)
 
 

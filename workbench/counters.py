@@ -42,7 +42,8 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
     behind the counter, newest first; `line` is the first of them. If `additive`, the line metric's
     sum over all lines is the counter. `touching` names a per-instruction metric: the counter is the
     executions of all instructions that have any of it. A share or ratio is undefined without one of
-    the counters `needs`; `rest` is the other part of a share. A change of the counters `follows`
+    the counters `needs`; `rest` is the other part of a share. Where a formula of `denied`
+    exceeds 1, other counters of the report deny the value. A change of the counters `follows`
     changes this one too. The emulator has `instead`. `derived` are formulas, from a unit's share of
     its peak, that are only right to a few percent.
     """
@@ -60,6 +61,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
     touching: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     rest: str = ""
+    denied: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     instead: str = ""
     derived: tuple[str, ...] = ()
@@ -265,7 +267,11 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
 
 
 def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> Missing | None:
-    """Explain why a share or ratio that ncu gives as 0 or 100 lacks a whole; None if it has one."""
+    """Explain why a share or ratio lacks a whole, or the report denies a value; None if neither."""
+    for formula in counter.denied:
+        part = _evaluate(launch, formula)
+        if not isinstance(part, Missing) and part > MARGIN:
+            return Missing("denied by other counters of the report")
     if isinstance(found, Reading) and counter.unit == "%" and 0 < found.value < 100:
         return None
     wholes = [read(launch, name) for name in counter.needs]
@@ -374,11 +380,12 @@ def _sum_of_opcodes(launch: Launch, counter: Counter) -> Number | None:
     column = table.columns.get(counter.opcodes_of)
     if column is None:
         return None
+    generic = {code[:2] for code in counter.opcodes}  # an LD may read what an LDS reads
     total: Number = 0
     for row, value in zip(column.rows, column.values, strict=True):
         found = _OPCODE.match(table.text[row])
-        if found is None:
-            # No SASS here (PTX, or a chip the reader cannot disassemble): unknown, not zero.
+        # No SASS here (PTX, or a chip the reader cannot disassemble): unknown, not zero.
+        if found is None or (value and found.group(1) in generic):
             return None
         if found.group(1) in counter.opcodes:
             total += value
@@ -458,9 +465,6 @@ def _evaluate(launch: Launch, formula: str) -> Number | Missing:
 IMPLAUSIBLE = N_("not plausible")
 #: Clocks and passes differ by this factor.
 MARGIN = 1.05
-#: The largest percentage of a sector's bytes that lanes can use.
-_SHARED_BYTES = 1600.0
-_OF_SECTORS = frozenset({"global_load_efficiency", "global_store_efficiency"})
 
 
 def bound_broken(name: str, value: Number, most: float | None = None) -> str:
@@ -472,7 +476,7 @@ def bound_broken(name: str, value: Number, most: float | None = None) -> str:
         return _("at least 0")
     counter = catalog()[name]
     if counter.unit == "%":
-        most = _SHARED_BYTES if name in _OF_SECTORS else 100.0
+        most = None if counter.denied else 100.0
     if not most or value <= most * MARGIN:
         return ""
     return _("at most {most}").format(most=quantity(most, counter.unit))

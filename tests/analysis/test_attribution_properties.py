@@ -218,6 +218,12 @@ def test_a_counter_that_is_no_number_is_left_out(bad: float) -> None:
     assert result.counters == ()
     assert result.missing == {"inst_executed": "not a number on the old side"}
     assert result.words[-1] == "no counter is known per line on both sides"
+    profile = _with_column(name := "memory_l2_theoretical_sectors_global")
+    counted = {f"l1tex__t_sectors_pipe_lsu_mem_global_op_{x}.sum": Metric(9) for x in ("ld", "st")}
+    counted[name] = Metric(7)
+    launch = replace(profile.launches[0], metrics=counted)
+    denied = attribute(profile, replace(profile, launches=(launch,))).missing
+    assert denied == {name: "denied by counters of the new side"}
 
 
 def test_a_counter_of_one_side_only_is_named() -> None:

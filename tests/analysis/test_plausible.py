@@ -21,7 +21,7 @@ from workbench.analysis.limits.headroom import panel_of
 from workbench.analysis.limits.limit import limit_of
 from workbench.analysis.plausible import broken, implausible, implausible_time
 from workbench.analysis.story import Step, telling
-from workbench.counters import IMPLAUSIBLE, catalog
+from workbench.counters import IMPLAUSIBLE
 from workbench.errors import InconclusiveError
 from workbench.frames import counters
 from workbench.model import Launch, Metric, Profile
@@ -48,14 +48,6 @@ def test_a_reading_outside_of_its_range_is_said(metric: str, value: float, wrong
     profile = with_metrics(make_profile(), **{metric: value})
     assert bool(implausible(profile)) == wrong
     assert any(IMPLAUSIBLE in text for text in remarks(profile)) == wrong
-
-
-def test_more_bytes_than_lanes_can_share_are_not_plausible() -> None:
-    names = catalog()["global_load_efficiency"].names
-    metric = names[0]
-    (text,) = implausible(with_metrics(make_profile(), **{metric: 108_550.0}))
-    assert "1,600%" in text and "scale" in text
-    assert not implausible(with_metrics(make_profile(), **{metric: 400.0}))
 
 
 @pytest.mark.parametrize(

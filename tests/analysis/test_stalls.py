@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.factories import make_instructions, make_launch
 from workbench.analysis.limits.limit import breakdown, heaviest_states, sampled_lines
 from workbench.counters import catalog
-from workbench.model import InstructionTable
+from workbench.model import InstructionTable, Metric
 
 STATES = [counter.line for counter in catalog().group("stalls") if counter.line]
 
@@ -37,6 +37,8 @@ def test_two_samples_are_no_evidence() -> None:
 def test_without_either_there_is_nothing_to_show() -> None:
     found = breakdown(make_launch(metrics={}, instructions=InstructionTable()))
     assert (found.source, found.shares, found.top) == ("", (), None)
+    alone = {catalog()["dispatch_stall"].names[0]: Metric(value=3.0, unit="inst")}
+    assert not breakdown(make_launch(metrics=alone, instructions=InstructionTable())).shares
 
 
 def test_the_reports_own_total_counts_where_there_is_one() -> None:

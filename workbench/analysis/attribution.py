@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from workbench.analysis.aggregate import LaunchPair
+from workbench.analysis.aggregate import LaunchPair, value_of
 from workbench.analysis.code import code_of
 from workbench.analysis.placing import (
     Exact,
@@ -268,6 +268,10 @@ def _line_counters(old: Profile, new: Profile) -> tuple[list[str], dict[str, str
                 missing[name] = _("not recorded per line on the {side} side").format(side=side)
             elif not all(math.isfinite(value) for column in found for value in column.values):
                 missing[name] = _("not a number on the {side} side").format(side=side)
+            elif (counter := catalog().by_line(name)) and counter.denied:
+                holding = zip(profile.launches, tables, strict=True)
+                if None in [value_of(x, counter.id) for x, table in holding if name in table]:
+                    missing[name] = _("denied by counters of the {side} side").format(side=side)
         if name not in missing:
             good.append(name)
     return good, missing

@@ -1,11 +1,11 @@
 """Bounds of possible readings, from the chip's peaks and from the problem's own work.
 
-A share is at most 100%, except for bytes of sectors, which lanes may share: 32 lanes of 16 bytes
-use a sector of 32 bytes sixteen times. A run cannot do the problem's operations faster than the
-chip's fastest unit, nor move its bytes faster than the memory they lie in: device memory if they
-are more than the L2 holds, else all L1 caches. A reading beyond these bounds does not measure this
-work: a warm cache, skipped work, or counters of passes that differ. Every view of it says so, and
-`check` fails. A report that contradicts itself (`broken`) gets no advice.
+A share is at most 100%, except for bytes of sectors, which lanes may share. A run cannot do the
+problem's operations faster than the chip's fastest unit, nor move its bytes faster than the memory
+they lie in: device memory if they are more than the L2 holds, else all L1 caches. A reading beyond
+these bounds does not measure this work: a warm cache, skipped work, or counters of passes that
+differ. Every view says so, and `check` fails. A report that contradicts itself (`broken`) gets no
+advice.
 """
 
 from __future__ import annotations

@@ -129,15 +129,14 @@ def breakdown(launch: Launch) -> Breakdown:
 def _broken_down(launch: Launch) -> Breakdown:
     states = catalog().group(GROUP)
     columns = launch.instructions.columns
-    sampled: dict[str, Number] = {}
-    for state in states:
-        name = line_metric(launch, state)
-        sampled[state.id] = sum(columns[name].values) if name else 0
+    lines = {state.id: line_metric(launch, state) for state in states}
+    sampled = {state: sum(columns[name].values) if name else 0 for state, name in lines.items()}
     cycles = {state.id: value_of(launch, state.id) for state in states}
+    # Only some states, without the one that issues, are no whole.
+    known = {k: v for k, v in cycles.items() if v is not None and cycles["selected"] is not None}
     total = sum(sampled.values())
-    if total < LEAST_SAMPLES and any(cycles.values()):
+    if total < LEAST_SAMPLES and any(known.values()):
         total = 0
-    known = {key: value for key, value in cycles.items() if value is not None}
     weights = sampled if total else known
     whole = sum(weights.values())
     if not whole:
