@@ -19,7 +19,7 @@ from workbench.cli import COMMANDS
 
 pytestmark = [pytest.mark.attack, pytest.mark.timeout(1800)]
 
-PARTS = 4
+PARTS = 16
 EMULATED = "--engine emulator --arch sm_90"
 #: What each command is given; one that is not named here is tried by its name alone.
 GIVEN: dict[str, tuple[str, ...]] = {

@@ -186,7 +186,7 @@ def with_key(table: str, key: str, value: str) -> str:
     return f"{head}[[launch]]{launch}[[{table}]]\n{added}\n--- */{code}"
 
 
-@pytest.mark.parametrize("portion", dealt("wrong front matter", len(FRONT), PARTS))
+@pytest.mark.parametrize("portion", dealt("wrong front matter", len(FRONT), 4 * PARTS))
 def test_wrong_front_matter(root: Path, portion: Portion) -> None:
     path = root / "kernels" / "double" / "v0_plain.cu"
     for turn in book.turns(portion):
