@@ -51,6 +51,15 @@ def test_hot_lines_are_read_without_scrolling_sideways(reported: Path, open_page
     assert page.locator(".hot tbody tr").first.get_by_role("cell").count() == 2
 
 
+def test_links_to_kernels_with_long_names_break(reported: Path, open_page: Open) -> None:
+    (path,) = reported.glob("files/*/launch2.html")
+    page = open_page(path, width=360)
+    page.locator(".steps").evaluate("""(nav) => {
+        for (const link of nav.children) link.textContent = "nvjet_sm90_tst_256x128_".repeat(3);
+    }""")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_chart_has_the_height_that_was_kept_for_it(
     long_ladder: Path, open_page: Open, width: int

@@ -238,7 +238,7 @@ def program_diff_view(
     `steps` are the kernels that matter, by row. `pages` are each row's link, or "", and those of
     both sides. `leading` is the kernel that changed most among those with a page, and that page.
     """
-    sheet = difference_sheet(difference, rest="below")
+    sheet = difference_sheet(difference, rest=_("below"))
     every = difference_sheet(difference, everything=True)
     every_row = difference.rows
     rows = [
