@@ -20,7 +20,7 @@ Open = Callable[..., Any]
 #: A4 within the margins of the stylesheet, in CSS pixels.
 _SHEET = 703
 #: What reaches beyond the sheet, by what it is.
-_CUT = """(sheet) => [...document.querySelectorAll("svg.main-svg, td, th, .card, pre")]
+_CUT = """(sheet) => [...document.querySelectorAll("svg.main-svg, td, th, .card, pre, b")]
     .filter((node) => node.checkVisibility() && !node.closest(".vh"))  // what is closed is not
     .filter((node) => node.getBoundingClientRect().right > sheet + 1)
     .map((node) => `${node.tagName} ${node.textContent.trim().slice(0, 40)}`)"""
@@ -41,12 +41,15 @@ def _print(page: Any) -> None:
     page.wait_for_timeout(300)
 
 
-@pytest.mark.parametrize("kind", ["index", "ladder", "version", "diff"])
+@pytest.mark.parametrize("kind", ["index", "study", "ladder", "version", "diff"])
 def test_nothing_is_cut_on_a4(site: Path, open_page: Open, kind: str) -> None:
     page = open_page(kinds(site)[kind])
     wait_for_charts(page)
+    for bars in page.locator(".rise").all():  # of a study: as many as conv2d has
+        bars.evaluate("(node) => (node.innerHTML = node.innerHTML.repeat(5))")
     _print(page)
     assert page.evaluate(_CUT, _SHEET) == []
+    assert page.evaluate("getComputedStyle(document.body).printColorAdjust") == "exact"  # bars
 
 
 def test_a_real_step_fits_on_a4(compared: Path, open_page: Open) -> None:
