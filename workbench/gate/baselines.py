@@ -88,14 +88,9 @@ class Baselines:
         self.name = name
 
     def _file(self, timing: Timing) -> str:
-        parts = (
-            self.name,
-            component(timing.device.slug, "device"),
-            component(timing.study, "study"),
-            component(timing.version, "version"),
-            f"{component(timing.problem, 'problem')}.json",
-        )
-        return "/".join(parts)
+        names = (timing.device.slug, timing.study, timing.version, timing.problem)
+        kinds = ("device", "study", "version", "problem")
+        return "/".join((self.name, *map(component, names, kinds))) + ".json"
 
     def runs(self, timing: Timing) -> tuple[BaselineRun, ...]:
         """The kept runs of a timing's version, problem and device, from old to new.

@@ -51,10 +51,10 @@ class Edited(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The present versions, the lost ones, and the names of the newly broken ones."""
+    """The present versions, the lost ones with their new names, and the newly broken names."""
 
     edited: list[Edited]
-    lost: list[Version]
+    lost: list[tuple[Version, Version | None]]
     broken: list[str]
 
 
@@ -81,18 +81,18 @@ def changes(project: Project, study: Study, before: Before) -> Changes:
     known = load_versions(before.project, study.name) if there else Versions({}, {})
     old = known.sound
     lost = {name: each for name, each in old.items() if name not in study.versions}
-    found = []
+    found, gone = [], list[tuple[Version, Version | None]]()
     for version in study.versions.values():
         earlier = old.get(version.id) or _renamed(version, lost)
-        if earlier is not None:
-            lost.pop(earlier.id, None)
+        if earlier is not None and earlier.id in lost:
+            gone.append((lost.pop(earlier.id), version))
         same = earlier is not None and (
             source_hash(project, version) == source_hash(before.project, earlier)
         )
         library = earlier is not None and earlier.baseline
         if not (library and same):
             found.append(Edited(version, None if library else earlier, same))
-    gone = [each for name, each in lost.items() if name not in study.broken]
+    gone += [(each, None) for name, each in lost.items() if name not in study.broken]
     return Changes(found, gone, [name for name in study.broken if name not in known.broken])
 
 

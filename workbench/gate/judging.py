@@ -317,8 +317,8 @@ def _against(
     if not asked.names:
         gates += _unread(study, changed.broken, "fail")
         gates += _unread(study, study.broken.keys() - set(changed.broken))
-        for each in changed.lost:
-            gates.append(_lost(f"{study.name}/{each.id}", each.path, before, accept))
+        for each, now in changed.lost:
+            gates.append(_lost(f"{study.name}/{each.id}", each.path, before, accept, now))
     pairs: list[tuple[Version, Version]] = []
     alone: list[Edited] = []
     for one in (found[version.id] for version in versions if version.id in found):
@@ -328,8 +328,7 @@ def _against(
             alone.append(one)
         else:
             gates.append(_gate(one.version, "pass", f"the same sources as at {before.label}"))
-    turns: list[Turns] = []
-    counted: list[BothCounted] = []
+    outcomes: list[Outcome] = []
     if pairs or alone:
         wish = selection.engine or ("auto" if rules.timed else "emulator")
         engine = choose(wish, project, run, place.say)
@@ -341,11 +340,10 @@ def _against(
         for version, measured in measure(engines, study, pairs, before, selection.problem):
             for gate in gates_of(version, measured, rules):
                 gates.append(_at_change(gate, found[version.id], project, before))
-            if isinstance(measured, Turns):
-                turns.append(measured)
-            elif isinstance(measured, BothCounted):
-                counted.append(measured)
-    return Past(gates=tuple(gates), turns=tuple(turns), counted=tuple(counted))
+            outcomes.append(measured)
+    turns = tuple(each for each in outcomes if isinstance(each, Turns))
+    counted = tuple(each for each in outcomes if isinstance(each, BothCounted))
+    return Past(gates=tuple(gates), turns=turns, counted=counted)
 
 
 def _judge(project: Project, study: str) -> list[str]:
@@ -388,9 +386,12 @@ def _loosened(study: Study, before: Before) -> list[Gate]:
     return [inconclusive(study.name, f"kernels/{study.name}/study.py", text)]
 
 
-def _lost(label: str, file: str, before: Before, accept: bool) -> Gate:
-    status: Status = "pass" if accept else "inconclusive"
+def _lost(label: str, file: str, before: Before, accept: bool, now: Version | None = None) -> Gate:
+    status: Status = "pass" if accept or now else "inconclusive"
     text = _("was at {before}, now missing; --accept takes it").format(before=before.label)
+    if now:
+        text = _("was at {before}, now named {name}").format(before=before.label, name=now.id)
+        file = now.path
     return Gate(label, "comparable", "comparable", status, text, file)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -137,6 +138,7 @@ def test_a_version_that_is_gone_is_told_and_a_renamed_one_is_judged(
     (folder / "v0_plain.cu").rename(folder / "v3_plain.cu")
     code, out, err = cli("check", "--against", "HEAD", *THERE)
     assert code == 0 and "double/v3" in out and "engine: the GPU, both states" in err, out + err
+    assert re.search(r"double/v0\s+pass\s+was at \w{7}, now named v3", out), out
     assert "new since" not in out
     (folder / "v3_plain.cu").unlink()
     code, out, _ = cli("check", "--against", "HEAD", *THERE)
@@ -200,6 +202,10 @@ def test_a_library_is_looked_at_and_a_version_does_not_become_one(
     project_file("library.py", "y, x = ", "x, y  = ")
     code, out, _ = cli("check", "--against", "HEAD", "--accept", *THERE)
     assert code == 0 and "double/library" in out and "right on n1000, n7" in out
+    library = project.kernels / "double" / "library.py"
+    library.write_text(library.read_text().replace("y  =", "y ="))
+    library.rename(library.with_name("cublas.py"))
+    assert "now named cublas" in cli("check", "--against", "HEAD", *THERE)[1]
 
 
 #: Interrupts Python's own end, which waits for the thread.
