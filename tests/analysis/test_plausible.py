@@ -30,7 +30,6 @@ from workbench.views.html.render import environment
 from workbench.views.terminal.console import render
 from workbench.views.terminal.show import show_view
 
-USED = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"
 OCCUPIED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 

@@ -67,18 +67,12 @@ def test_a_real_step_fits_on_a4(compared: Path, open_page: Open) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("names", "most"), [("sgemm", 4), ("sgemm/v10 sgemm/v15", 6)])
 def test_the_longest_pages_take_few_sheets(
-    repo: Path,
-    tmp_path: Path,
-    open_page: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    names: str,
-    most: int,
+    repo: Path, tmp_path: Path, open_page: Open, names: str, most: int
 ) -> None:
     """The shipped ladder with most versions; and of its steps the largest page."""
     path = tmp_path / "page.html"
     words = ("report", "--single-file", "--out", str(path), "--problem", "n4096", *names.split())
-    monkeypatch.chdir(repo)
-    with contextlib.suppress(SystemExit):
+    with contextlib.chdir(repo), contextlib.suppress(SystemExit):
         main([*words])
     page = open_page(path)
     sheets = re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True))
