@@ -33,6 +33,8 @@ def run_sheet(run: RunDocument, kernels: Sheet | None) -> Sheet:
     checked = _("{faults}; checked: {checks}").format(
         faults=faults, checks=", ".join(_(each) for each in run.checks)
     )
+    if not run.launches and not run.faults:
+        checked = _("nothing was checked: no launch ran")
     base = kernels or Sheet(header=(), shown=())
     return replace(
         base,
