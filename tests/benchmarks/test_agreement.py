@@ -252,11 +252,11 @@ def test_kernels_that_nobody_had_seen_cost_what_the_hardware_says(study: str, ve
 
 
 #: Of the sets that nobody had seen CI runs a part, and `make test-long` the rest.
-PARTS = pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)
+SLICES = pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("rest", PARTS)
+@pytest.mark.parametrize("rest", SLICES)
 def test_all_kernels_that_nobody_had_seen_cost_what_the_hardware_says(rest: int) -> None:
     for study, version in (v for n, v in enumerate(sorted(unseen())) if (n % 4 > 0) == (rest > 0)):
         holds(study, version)
@@ -279,7 +279,7 @@ def same_lines(folder: Path, keys: set[tuple[str, str]], apart: set[tuple[str, s
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("rest", PARTS)
+@pytest.mark.parametrize("rest", SLICES)
 @pytest.mark.parametrize(
     ("folder", "versions", "apart", "far", "lines", "share"),
     [
