@@ -151,7 +151,7 @@ ESTIMATED = {"conv2d_direct", "conv2d_tile", "scale_add"}
 
 #: Each recording of a study is one test; `make test-long` runs those that CI does not.
 PARTS = {"conv2d": 17, "conv2d_direct": 9, "conv2d_tile": 12, "scale_add": 5, "sgemm": 21}
-CI = {("conv2d", 8), ("conv2d_direct", 4), ("conv2d_tile", 6), ("scale_add", 2)}
+CI = {("conv2d", 8), ("conv2d_tile", 6), ("scale_add", 2), ("sgemm", 17)}
 #: Of studies that were recorded on several problems, the one whose kernels are run here.
 SMALL = {"conv2d": "c32_h64_k128", "sgemm": "n1024"}
 
@@ -191,7 +191,7 @@ def test_recorded_profiles_of_the_shipped_studies_agree(study: str, part: int) -
                     # But for lines that the emulator itself marks (blocks that wait for others).
                     chance = column.timed - column.timed_same
                     assert len(column.apart) == chance, (entry.version, column.apart)
-    assert lines >= 2
+    assert lines
 
 
 #: Versions of kernels written after the rules, with so many lines that differ.

@@ -301,7 +301,7 @@ MISTAKES: dict[str, list[Mistake]] = {
     "conv2d_int8": [
         Mistake("v1", "c5_k17", "pixel < pixels && in(h", "in(h", "out of bounds|wrong result"),
         Mistake("v2", "c130_k3", "        __syncthreads();\n", "", "race"),
-        Mistake("v6", "odd", "c = tid / BN; c < whole", "c = tid / BN; c < channels", "uninitialized"),
+        Mistake("v6", "odd", "else As[buffer][tid % BM][c] = 0;", "", "uninitialized"),
         Mistake("v9", "c48_k33", "row % HALO - 1", "row % HALO", "wrong result"),
         Mistake("v12", "p129_k129", "wait<STAGES - 2>()", "wait<STAGES - 1>()", "has not waited for its group"),
         Mistake("v19", "c48_k33", "    wait(&filters_there, 0);\n", "", "uninitialized|may still be writing"),

@@ -280,6 +280,7 @@ class Nvcc:
     def assemble(self, folder: Path, ptx: str, arch: str, flags: tuple[str, ...]) -> Output:
         """Assemble existing PTX, unchanged."""
         (folder / "out.ptx").write_text(ptx, encoding="utf-8")
+        arch += "a" * (f".target {arch}a" in ptx)  # such PTX fits no other target
         return self._assemble(folder, ptx, [str(self.path), f"-arch={arch}", *flags], Deadline())
 
     @staticmethod
