@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
 from workbench.analysis.attribution import Attribution, CounterSplit, Part
-from workbench.analysis.cause.finding import beside_of, held_nothing_up
+from workbench.analysis.cause.finding import _stalls, beside_of, held_nothing_up
 from workbench.analysis.cause.hypotheses import Behaviour, Hypothesis, rank
 from workbench.analysis.cause.places import Link, Origin, place_of
 from workbench.analysis.compare import Comparison, compare
@@ -26,6 +26,7 @@ from workbench.model import InstructionTable, Metric, Profile
 
 INSTRUCTIONS = "smsp__inst_executed.sum"
 DURATION = "gpu__time_duration.sum"
+LOADS, OCCUPIED = "long_scoreboard", "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 
 def report(metrics: Mapping[str, float]) -> Profile:
@@ -60,13 +61,15 @@ def first(found: tuple[Hypothesis, ...]) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize(("roles", "named"), [(False, True), (True, False)])
-def test_more_warps_of_another_kind_hide_nothing(roles: bool, named: bool) -> None:
+@pytest.mark.parametrize("fit", [False, True])
+def test_more_warps_of_another_kind_hide_nothing(fit: bool, roles: bool, named: bool) -> None:
     """A warpgroup that copies for two others makes half as many warps more, and no more work."""
-    occupied = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    occupied = "sm__maximum_warps_per_active_cycle_pct" if fit else OCCUPIED
     comparison = compared({DURATION: 1e-3, occupied: 10.0}, {DURATION: 0.7e-3, occupied: 15.0})
     before, after = side(1e-3, {"issue": 20}), side(0.7e-3, {"issue": 30})
     found = rank(comparison, before, msgspec.structs.replace(after, roles=roles))
-    assert ("achieved_occupancy" in {each.counter for each in found}) is named
+    counter = "theoretical_occupancy" if fit else "achieved_occupancy"  # where that is unknown
+    assert (counter in {each.counter for each in found}) is named
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0, 100), st.floats(0.01, 0.99))
@@ -82,6 +85,12 @@ def test_no_hypothesis_says_the_opposite_of_what_happened(
     )
     assert all(h.effect * math.log(time) > 0 and 0 < h.score <= 1 for h in found)
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+def test_a_named_wait_is_told_however_little_it_moved() -> None:
+    old, new = (side(s, waits={LOADS: 0.5, "selected": 0.5}) for s in (1.0, 0.999))
+    assert _stalls(old, new, ()) == ()
+    assert [each.stall for each in _stalls(old, new, {LOADS})] == [LOADS]
 
 
 def test_a_wait_of_arithmetic_for_itself_counts_only_where_nothing_else_does() -> None:
@@ -257,13 +266,26 @@ def test_blocks_below_a_wave_are_why_warps_came_or_went(
         return report({
             "launch__grid_size": count, "launch__waves_per_multiprocessor": count / 1056,
             "sm__maximum_warps_per_active_cycle_pct": 100.0, DURATION: ms * 1e-3, CYCLES: ms * 1e6,
-            "sm__warps_active.avg.pct_of_peak_sustained_active": occupied,
-            "sm__inst_issued" + SHARE: 5.0,
+            OCCUPIED: occupied, "sm__inst_issued" + SHARE: 5.0,
         })  # fmt: skip
 
     old, new = side(blocks[0], 108.0 - after, after / 10), side(blocks[1], after, 10.8 - after / 10)
     text = Step(old, new, ("old", "new")).story.sentence
     assert f": blocks {blocks[0]:,} → {blocks[1]:,} (" in text and " waves)" in text
+
+
+def test_occupancy_that_only_the_blocks_size_moved_is_the_launchs() -> None:
+    def side(threads: int, fit: float, ms: float) -> Profile:
+        made = report({
+            "launch__grid_size": 2**18 / threads, "launch__block_size": threads, OCCUPIED: fit - 2,
+            "sm__maximum_warps_per_active_cycle_pct": fit, DURATION: ms * 1e-3, CYCLES: ms * 1e6,
+            "launch__registers_per_thread": 32, "sm__inst_issued" + SHARE: 5.0,
+        })  # fmt: skip
+        return msgspec.structs.replace(made, sources=())
+
+    story = Step(side(32, 50.0, 8.0), side(64, 100.0, 4.0), ("old", "new")).story
+    assert [each.place.link for each in story.cause.proofs] == ["launch"]
+    assert "98.0% (+50.0 points): threads per block 32 → 64" in story.sentence
 
 
 def test_what_no_hunk_has_is_code_that_nobody_edited() -> None:

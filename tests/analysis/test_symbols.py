@@ -49,28 +49,12 @@ def test_symbols_of_every_kind() -> None:
         "  __shared__ U tile[W][W + 1], *q; auto g = [&](int w) { return w + W; };\n"
         "  extern __shared__ char raw[]; dim3 grid(W, W);\n  return b[0];\n}\n"
     )
-    names = {(s.name, s.kind, s.scope) for s in found.symbols}
     assert {
-        ("SQUARE", "macro", ""),
-        ("SCALE", "macro", ""),
-        ("real", "type", ""),
-        ("index_t", "type", ""),
-        ("P", "type", ""),
-        ("x", "member", "P"),
-        ("FAST", "variable", ""),
-        ("weight", "variable", ""),
-        ("f", "function", ""),
-        ("b", "parameter", "f"),
-        ("p", "parameter", "f"),
-        ("W", "parameter", "f"),
-        ("U", "parameter", "f"),
-        ("tile", "variable", "f"),
-        ("q", "variable", "f"),
-        ("g", "variable", "f"),
-        ("w", "parameter", "f"),
-        ("raw", "variable", "f"),
-        ("grid", "variable", "f"),
-    } <= names
+        *("SQUARE macro", "SCALE macro", "real type", "index_t type", "P type", "x member P"),
+        *("FAST variable", "weight variable", "f function", "b parameter f", "p parameter f"),
+        *("W parameter f", "U parameter f", "tile variable f", "q variable f", "g variable f"),
+        *("w parameter f", "raw variable f", "grid variable f"),
+    } <= {f"{s.name} {s.kind} {s.scope}".strip() for s in found.symbols}
 
 
 def test_declaration_links_all_its_uses() -> None:

@@ -12,7 +12,7 @@ from workbench.model import Device
 CLOCK = 2e9
 
 
-def scale(device: Device = H200, seconds: float = 1e-3) -> Scale:
+def scale(device: Device = H200, seconds: float | None = 1e-3) -> Scale:
     metrics = make_metrics(
         **{"gpu__time_duration.sum": seconds, "smsp__cycles_elapsed.avg.per_second": CLOCK}
     )
@@ -36,10 +36,7 @@ def test_peaks_of_an_sm(counter: str, cycle: int) -> None:
     # One millisecond of all 132 SMs.
     assert scale().seconds(counter, cycle * 132 * CLOCK * 1e-3) == pytest.approx(1e-3)
     assert scale().share(counter, cycle * 132 * CLOCK * 1e-4) == pytest.approx(0.1)
-
-
-def test_device_memory_by_its_bandwidth() -> None:
-    assert scale().seconds("dram_bytes", 4.8e9) == pytest.approx(1e-3)
+    assert scale().seconds("dram_bytes", 4.8e9) == pytest.approx(1e-3)  # by its bandwidth
 
 
 @pytest.mark.parametrize(
@@ -50,14 +47,7 @@ def test_what_is_no_cost_has_none(counter: str) -> None:
     assert scale().seconds(counter, 1e6) is None
 
 
-def test_an_unknown_device_weighs_nothing() -> None:
-    nameless = scale(Device(name="", slug=""))
-    assert not nameless.known
-    assert nameless.seconds("instructions", 1e9) is None
-    assert nameless.share("instructions", 1e9) is None
-
-
-def test_nothing_is_weighed_without_a_duration() -> None:
-    profile = make_profile(launches=(make_launch(metrics={}),))
-    found = Scale(profile, compare(profile, profile))
-    assert not found.known and found.share("instructions", 1e9) is None
+@pytest.mark.parametrize("nothing", [scale(Device(name="", slug="")), scale(seconds=None)])
+def test_nothing_is_weighed_without_a_known_device_and_a_duration(nothing: Scale) -> None:
+    assert not nothing.known and nothing.share("instructions", 1e9) is None
+    assert nothing.seconds("instructions", 1e9) is None

@@ -60,6 +60,7 @@ def test_a_study_that_cannot_be_read_is_noted(project: Path) -> None:
     assert result.stdout.splitlines()[-1].endswith("index.html")
     assert result.stderr.startswith("note: kernels/demo/study.py:1: not valid Python")
     assert "its pages show its records" in result.stderr
+    assert run("--single-file", "demo").exit_code == 0
 
 
 def test_out_is_another_folder(project: Path, tmp_path: Path) -> None:
@@ -85,6 +86,8 @@ def test_a_version_as_one_file(project: Path) -> None:
     text = (project / "demo-v3-n1024-h200.html").read_text(encoding="utf-8")
     assert "Padded tile" in text and NOTE in text
     assert run("--single-file", "demo/v3:n1024").output == result.output
+    (project / "mail").mkdir()
+    assert run("--single-file", "v3", "--out", "mail").output == f"mail/{result.output}"
 
 
 def test_a_study_as_one_file(project: Path) -> None:
@@ -145,11 +148,6 @@ def test_two_devices_are_both_named(project: Path) -> None:
     assert error.exit_code == 2 and "two that both sides name: v5@h100 v5@h200" in error.hint
 
 
-def test_a_broken_study_hides_no_page(project: Path) -> None:
-    (project / "kernels" / "demo" / "study.py").write_text("this is no Python")
-    assert run("--single-file", "demo").exit_code == 0
-
-
 def test_a_step_as_one_file(project: Path) -> None:
     assert run("--single-file", "v2", "v3").output == "demo-v2-v3-n1024-h200.html\n"
     text = (project / "demo-v2-v3-n1024-h200.html").read_text(encoding="utf-8")
@@ -190,11 +188,6 @@ def test_a_report_file_needs_no_project(
     ]
 
 
-def test_out_may_be_a_folder(project: Path) -> None:
-    (project / "mail").mkdir()
-    assert run("--single-file", "v3", "--out", "mail").output == "mail/demo-v3-n1024-h200.html\n"
-
-
 def test_only_an_earlier_page_is_overwritten(project: Path) -> None:
     run("--single-file", "v3", "--out", "a.html")
     assert run("--single-file", "v3", "--out", "a.html").exit_code == 0
@@ -228,6 +221,8 @@ def test_what_is_no_page_is_wrong_usage(project: Path, arguments: tuple[str, ...
 def test_a_page_elsewhere_is_no_page_of_ours(project: Path) -> None:
     (project / "thesis.html").write_text("<h1>Thesis</h1>")
     assert "not a page of a report" in refused("--single-file", "thesis.html").message
+    os.mkfifo(project / "x.html")
+    assert "is not a page of a report" in refused("--single-file", "v3", "--out", "x.html").message
 
 
 def test_a_study_of_which_nothing_is_said_is_not_read_again(
@@ -318,8 +313,3 @@ def test_a_single_file_is_all_that_is_written(
     assert after.pop(project / "x.html")
     assert after == before
     assert (project / "reports").exists() == site
-
-
-def test_a_pipe_is_no_page_of_ours(project: Path) -> None:
-    os.mkfifo(project / "x.html")
-    assert "is not a page of a report" in refused("--single-file", "v3", "--out", "x.html").message

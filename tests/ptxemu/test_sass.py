@@ -230,3 +230,8 @@ def test_accesses_are_as_wide_as_the_machine_makes_them(tmp_path: Path) -> None:
     )
     assert made == code
     assert unknown[1].machine_code() is None
+
+
+def test_ptx_of_one_chip_alone_is_assembled_for_that_chip(tmp_path: Path) -> None:
+    text = HEADER.replace("sm_90", "sm_90a") + JOINED
+    assert assembled(text, tmp_path).assembled.functions["k"]
