@@ -263,11 +263,11 @@ def read(launch: Launch, counter: Counter | str) -> Reading | Missing:
     if not launch.profiled:
         return Missing("the report lists this launch, but it was never profiled")
     found = _found(launch, counter)
-    return _of_nothing(launch, counter, found) or found
+    return _untrue(launch, counter, found) or found
 
 
-def _of_nothing(launch: Launch, counter: Counter, found: Reading | Missing) -> Missing | None:
-    """Explain why a share or ratio lacks a whole, or the report denies a value; None if neither."""
+def _untrue(launch: Launch, counter: Counter, found: Reading | Missing) -> Missing | None:
+    """Explain why what was found is no value: it lacks a whole, or is denied; None if it is one."""
     for formula in counter.denied:
         part = _evaluate(launch, formula)
         if not isinstance(part, Missing) and part > MARGIN:
