@@ -20,6 +20,7 @@ from workbench.analysis.naming import template_arguments, titles
 from workbench.analysis.sameness import doubts
 from workbench.analysis.story import explain
 from workbench.model import Column, InstructionTable, Launch, Metric, Number, Profile
+from workbench.views.html.pages.diff import _spent
 from workbench.views.terminal.console import render
 from workbench.views.terminal.diff import diff_view
 
@@ -554,3 +555,10 @@ def test_kernels_of_which_no_time_is_known_have_no_table_of_dashes() -> None:
     assert "Kernels" not in render(diff_view(compare(old, report(*old.launches))))
     timed = report(ran("norm", 1e-6), ran("gemm", None))
     assert "Kernels" in render(diff_view(compare(old, timed)))
+
+
+def test_a_kernel_of_unknown_time_did_not_take_none() -> None:
+    old, new = (report(ran("norm", 1e-3 * n), ran("gemm", s)) for n, s in ((1, 5e-3), (2, None)))
+    comparison = compare(old, new)
+    assert [one.spent for one in comparison.kernels] == [(1e-3, 2e-3), None]
+    assert len(_spent(compare(old, old))) == 2 and _spent(comparison) == []  # no bar of one part

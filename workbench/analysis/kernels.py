@@ -12,7 +12,7 @@ from math import fsum
 from workbench.analysis.aggregate import How, kernel_seconds, seconds_of
 from workbench.analysis.launches import SideBySide, Way, loads_of
 from workbench.analysis.naming import distinctions, titles
-from workbench.analysis.optional import times
+from workbench.analysis.optional import Maybe, times
 from workbench.analysis.times.noise import left_noise
 from workbench.counters import Counter, Missing, Reading, catalog, read, spread
 from workbench.language import N_, _, ngettext
@@ -80,15 +80,17 @@ class KernelChange(Record, frozen=True):
         return text.format(often=often) if max(self.samples) > 1 else ""
 
     @property
-    def spent(self) -> tuple[float, float]:
-        """Seconds of all launches of either side that are compared."""
+    def spent(self) -> tuple[float, float] | None:
+        """Seconds of all launches of either side that are compared; None if one is unknown."""
         often = {"all": (1, 1), "launch": (min(self.samples),) * 2}.get(self.way, self.samples)
-        return often[0] * (self.old_s or 0.0), often[1] * (self.new_s or 0.0)
+        each = zip(self.samples, often, (self.old_s, self.new_s), strict=True)
+        old, new = (times(n, seconds) if there else 0.0 for there, n, seconds in each)
+        return None if old is None or new is None else (old, new)
 
     @property
-    def in_all_s(self) -> float:
+    def in_all_s(self) -> Maybe:
         """The additional seconds of all of its launches."""
-        return self.spent[1] - self.spent[0]
+        return self.spent and self.spent[1] - self.spent[0]
 
 
 #: A launch from each side, and the number of their pair.
@@ -198,11 +200,11 @@ def speaking(changes: Sequence[KernelChange]) -> KernelChange | None:
     no kernel is on both sides.
     """
     matched = [change for change in changes if change.matched]
-    moved = [(c.in_all_s, c) for c in matched if c.moved]
+    moved = [(s, c) for c in matched if c.moved and (s := c.in_all_s) is not None]
     if moved:
-        whole = fsum(change.in_all_s for change in changes if not change.alone)
-        spent = fsum(change.spent[0] for change in changes if not change.alone)
-        way = whole * left_noise(catalog()["duration"], spent, spent + whole)
+        known = [c.spent for c in changes if not c.alone and c.spent]
+        old, new = map(fsum, zip(*known, strict=True))
+        way = (new - old) * left_noise(catalog()["duration"], old, new)
         return max(moved, key=lambda row: (row[0] * way > 0, abs(row[0])))[1]
     return max(matched, key=lambda change: change.weight, default=None)
 
@@ -214,13 +216,14 @@ _AS_LONG, _ASIDE = 0.05, 0.1
 def launched_apart(changes: Sequence[KernelChange]) -> tuple[KernelChange, ...]:
     """The kernels that one side alone launched, or launched more often, if nothing else changed."""
     apart = [c for c in changes if not c.matched or (c.way == "all" and len({*c.samples}) > 1)]
-    rest = [c for c in changes if c not in apart]
-    each = [c.spent for c in rest]
-    each += [(c.spent[0] / c.samples[0], c.spent[1] / c.samples[1]) for c in apart if c.matched]
+    came = [(c, *c.spent) for c in apart if c.spent]
+    each = [c.spent for c in changes if c.spent and c not in apart]
+    change = abs(fsum(new - old for _c, old, new in came))
+    slight = fsum(abs(new - old) for old, new in each) <= _ASIDE * change
+    each += [(old / c.samples[0], new / c.samples[1]) for c, old, new in came if c.matched]
     alike = all(0 < max(a, b) <= (1 + _AS_LONG) * min(a, b) for a, b in each)
-    slight = fsum(abs(c.in_all_s) for c in rest) <= _ASIDE * abs(fsum(c.in_all_s for c in apart))
-    other = any(c.alone or c.values or not c.in_all_s for c in apart)
-    one_way = len({c.in_all_s > 0 for c in apart}) == 1
+    other = None in [c.spent for c in changes] or any(c.alone or c.values for c in apart)
+    one_way = {(new > old) - (new < old) for _c, old, new in came} in ({1}, {-1})
     return tuple(apart) if one_way and alike and slight and not other else ()
 
 

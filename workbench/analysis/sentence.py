@@ -209,7 +209,8 @@ def _unseen(comparison: Comparison) -> str:
 def _by_kernel(kernel: KernelChange | None, kernels: Sequence[KernelChange]) -> str:
     """The kernel of several that changed most in the direction of the whole."""
     text = _("The kernel that changed most: {kernel}.")
-    if any(kernel and x.moved and abs(x.in_all_s) > abs(kernel.in_all_s) for x in kernels):
+    moved = [abs(s) for x in kernels if x.moved and (s := x.in_all_s)]
+    if kernel and moved and max(moved) > abs(kernel.in_all_s or 0):
         text = _("The kernel that changed most in this direction: {kernel}.")
     return text.format(kernel=kernel_words(kernel)) if kernel is not None else ""
 
@@ -227,19 +228,20 @@ def _set_of_kernels(comparison: Comparison, cause: Cause) -> str:
     if change is None or duration.old is None or duration.new is None:
         return ""
     apart = cause.apart or [x for x in comparison.kernels if not x.matched and not x.alone]
-    parts = [one.in_all_s for one in apart]
-    if not all(parts) or not parts:
+    known = [(one, *one.spent) for one in apart if one.spent]
+    parts = [after - before for _one, before, after in known]
+    if len(known) < len(apart) or not parts:
         return ""  # a kernel's time is unknown
     mostly = sum(parts) * change > 0 and abs(sum(parts)) >= _MOSTLY * abs(change)
     foreign = not (comparison.new.version or comparison.new.of_program)
     much = max(map(abs, parts)) >= _UNEXPLAINED * max(duration.old, duration.new)
     if not mostly and not (foreign and much):
         return ""
-    gone = _functions([(one.name_old, one.spent[0]) for one in apart if one.new is None])
-    come = _functions([(one.name_new, one.spent[1]) for one in apart if one.old is None])
+    gone = _functions([(one.name_old, old) for one, old, _new in known if one.new is None])
+    come = _functions([(one.name_new, new) for one, _old, new in known if one.old is None])
     said = [
-        f"{x.name} ({x.times}, {quantity(x.spent[0], 's')} → {quantity(x.spent[1], 's')})"
-        for x in apart
+        f"{x.name} ({x.times}, {quantity(old, 's')} → {quantity(new, 's')})"
+        for x, old, new in known
         if x.matched
     ]
     said += [
@@ -258,8 +260,8 @@ def _set_of_kernels(comparison: Comparison, cause: Cause) -> str:
         text = _("The set of kernels changed, {gone} replaced by {come}: {kernels}.")
     else:
         text = _("The set of kernels changed: {kernels}.")
-    whole = duration.old, duration.new
-    old, new = (quantity(whole[n] - sum(x.spent[n] for x in apart), "s") for n in (0, 1))
+    old = quantity(duration.old - sum(x for _one, x, _new in known), "s")
+    new = quantity(duration.new - sum(x for _one, _old, x in known), "s")
     return text.format(gone=len(gone), come=len(come), kernels=_(", ").join(said), old=old, new=new)
 
 

@@ -53,7 +53,7 @@ from workbench.analysis.limits.limit import (
     works_of,
 )
 from workbench.analysis.limits.occupancy import OccupancySplit
-from workbench.analysis.optional import growth, minus, over, times
+from workbench.analysis.optional import growth, minus, over, times, total
 from workbench.analysis.plausible import broken
 from workbench.analysis.sameness import Doubt, one_code
 from workbench.analysis.source.lines import scan
@@ -235,7 +235,7 @@ def changed_most(comparison: Comparison) -> KernelChange | None:
     if comparison.partial or len(kernels) < 2 or one is None or not one.moved or whole is None:
         return None
     own = abs(growth(one.old_s, one.new_s) or 0.0)
-    mostly = abs(one.in_all_s) >= _MOSTLY * abs(whole)
+    mostly = abs(one.in_all_s or 0.0) >= _MOSTLY * abs(whole)
     return one if own >= (_STALL if mostly else _MUCH) else None
 
 
@@ -247,9 +247,9 @@ def _limits(
     If a side has several kernels, the words name this one.
     """
     there = [kernel for kernel in kernels if kernel.samples[1]]
-    spent = [kernel.spent[1] for kernel in there]
+    spent = [kernel.spent and kernel.spent[1] for kernel in there]
     compared = [n for n, kernel in enumerate(there) if kernel.new is not None]
-    most = max(compared, key=lambda n: (spent[n], there[n].weight), default=None)
+    most = max(compared, key=lambda n: (spent[n] or 0.0, there[n].weight), default=None)
     if most is None:
         return None, None
     one = there[most]
@@ -258,7 +258,7 @@ def _limits(
         for side, at in zip(sides, (one.old, one.new), strict=True)
     ]
     if len(there) > 1 and limits[1] is not None:
-        limits[1] = limits[1].of(one.name_new, over(spent[most], sum(spent)))
+        limits[1] = limits[1].of(one.name_new, over(spent[most], total(spent)))
     return limits[0], limits[1]
 
 

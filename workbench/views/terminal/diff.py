@@ -209,7 +209,7 @@ def _kernels(
     words = [Text(), *words] if words else []
     if not tells(kernels, times_alone=brief):
         return [*words]
-    ordered = sorted(kernels, key=lambda k: (-abs(k.matched * k.in_all_s), -k.weight))
+    ordered = sorted(kernels, key=lambda k: (-abs(k.matched * (k.in_all_s or 0)), -k.weight))
     table = Figures("lnnnt", width - 2, longest=60)
     least = TELLING * max(sum(k.old_s or 0 for k in kernels), sum(k.new_s or 0 for k in kernels))
     for kernel in ordered[:most]:

@@ -173,9 +173,10 @@ def _changed(step: Step) -> list[tuple[str, str]]:
 
 def _spent(comparison: Comparison) -> list[View]:
     """The time of several kernels, counted as often as both sides launched them."""
-    rows = [(one.name, one.spent) for one in comparison.kernels]
-    known = len(rows) > 1 and all(map(sum, zip(*(own for _name, own in rows), strict=True)))
-    return stacked((comparison.old.label, comparison.new.label), rows, "s") if known else []
+    rows = [(one.name, spent) for one in comparison.kernels if (spent := one.spent)]
+    if not 1 < len(rows) == len(comparison.kernels):
+        return []  # one kernel, or one whose time is unknown
+    return stacked((comparison.old.label, comparison.new.label), rows, "s")
 
 
 def _address(code: DiffCode, sides: tuple[Profile, Profile], side: int, key: LineKey) -> str:
