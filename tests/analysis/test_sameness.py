@@ -187,6 +187,7 @@ def test_other_kernels_that_do_and_store_less_are_other_work() -> None:
         (0.75, 4096, ("a.cu", "b.cu"), False),
         (1.0, 9216, ("a.cu", "b.cu"), False),
         (0.75, 9216, ("a.cu", ""), False),
+        (0.02, 999999, ("a.cu", "b.cu"), False),  # two kernels became one
     ],
 )
 def test_a_kernel_of_another_file_that_stores_another_amount_has_no_speed_up(
@@ -200,7 +201,10 @@ def test_a_kernel_of_another_file_that_stores_another_amount_has_no_speed_up(
         ran = msgspec.structs.replace(
             ran, instructions=msgspec.structs.replace(ran.instructions, file=(0, 0, 0))
         )
-        sides.append(side(ran, study="", sources=(SourceFile(path=file),) * bool(file)))
+        own = (ran, launch(LOAD, stored, metrics=metrics, kernel="c"))[
+            : 1 + (part < 0.1 and name == "a")
+        ]
+        sides.append(side(*own, study="", sources=(SourceFile(path=file),) * bool(file)))
     (doubt,) = [each for each in doubts(sides[0], sides[1]) if each.kind == "kernels"]
     assert (doubt.certain, doubt.more) == (certain, "0.750× the data" if certain else "")
 
@@ -230,11 +234,13 @@ def test_without_machine_code_tensor_cores_tell_that_products_changed() -> None:
 
 
 def test_a_step_in_fewer_bits_is_told_with_its_cause_behind_the_precision() -> None:
-    old = side(launch(LOAD, FLOAT, STORE))
-    new = side(launch(LOAD, ("HMMA.1688.F32.TF32 R4, R8, R10, R4", TENSOR), STORE))
+    dot = "HMMA.1688.F32.TF32 R4, R8, R10, R4", TENSOR
+    old = side(launch(LOAD, FLOAT, STORE, metrics={"gpu__time_duration.sum": 2e-3}))
+    new = side(launch(LOAD, dot, STORE, metrics={"gpu__time_duration.sum": 1e-3}))
     story = Step(old, new, ("v1", "v2")).story
     assert not story.cause.other_work
     assert story.sentence.startswith("Different precision: float32 operations 4.19 M → 0")
+    assert "2.00× faster" in story.sentence and "explains" not in story.sentence
     assert story.strip[0].text == "other precision"
 
 

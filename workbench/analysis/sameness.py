@@ -449,23 +449,19 @@ def _other_kernels(
     if not (one and len(known) == 2 and all(_close(*each.once, _AGREE) for each in known)):
         words = _("{words}; the report does not say if they do the same work").format(words=words)
     other = not one and len(known) == 2 and all(each.changed >= _OTHER_SIZE for each in known)
-    more = _another_program(sides, stored, one=one)
+    more = _another_program(sides, stored) if one else ""
     return Doubt(kind="kernels", words=words, certain=other or bool(more), more=more)
 
 
-def _another_program(sides: tuple[Profile, Profile], stored: Amounts | None, *, one: bool) -> str:
-    """How much more the kernels of other files store, in bytes and in sectors; "" for one job.
-
-    Several kernels may pass on results through memory that another set of kernels keeps internal.
-    """
+def _another_program(sides: tuple[Profile, Profile], stored: Amounts | None) -> str:
+    """How much more the kernel of another file stores, in bytes and in sectors; "" for one job."""
     sectors = amounts_of(sides, partial(value_of, counter="global_store_sectors"))
     if sectors is None or stored is None or min(*stored.once, *sectors.once) <= 0:
         return ""
     files = [
         {PurePath(side.sources[at].path).name for x in measured(side) for at in x.instructions.file
          if 0 <= at < len(side.sources)} for side in sides]  # fmt: skip
-    least = (_AS_MUCH, _OTHER_SIZE) if one else (_WIDEST, _WIDEST)
-    much = stored.changed >= least[0] and sectors.changed >= least[1]
+    much = stored.changed >= _AS_MUCH and sectors.changed >= _OTHER_SIZE
     return _more(stored, "byte") if much and all(files) and not files[0] & files[1] else ""
 
 

@@ -105,7 +105,7 @@ def tell(
         clauses += [
             _proof(proof, comparison, attribution.hunks, cause)
             if proof
-            else _nothing(comparison, cause.more),
+            else ("" if precise else _nothing(comparison, cause.more)),
             _second(comparison, cause, attribution.hunks),
             _lanes(comparison),
             _stall(comparison, cause),

@@ -198,14 +198,18 @@ def _root(found: SourceMap, roots: _Roots, kind: str, index: int, labels: set[La
         roots.symbols[index] |= labels
     elif kind in ("definition", "argument"):
         roots.definitions[index] |= labels
-    elif kind in ("governed", "exit"):
-        cost = EXIT if kind == "exit" else GOVERNED
-        roots.lines.append((found.governed[index].body, cost, labels))
-    elif kind == "call":
-        called = found.calls[index].name
-        for routine in found.routines:
-            if routine.name == called:
-                roots.lines.append((routine.place, GOVERNED, labels))
+    elif kind in ("governed", "exit", "call"):
+        cost, called = 0, {found.calls[index].name} if kind == "call" else set[str]()
+        if kind != "call":
+            (file, first, last), cost = (
+                found.governed[index].body,
+                EXIT if kind == "exit" else GOVERNED,
+            )
+            roots.lines.append(((file, first, last), cost, labels))
+            calls = (x for x in found.calls if x.place[0] == file and first <= x.place[1] <= last)
+            called = {call.name for call in calls}
+        places = (routine.place for routine in found.routines if routine.name in called)
+        roots.lines += ((place, cost + GOVERNED, labels) for place in places)
     else:
         roots.lines.append((found.routines[index].place, FUNCTION, labels))
 
