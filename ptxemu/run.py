@@ -494,11 +494,11 @@ def _run_once(
     outcome = Counts(launch, compiled, functions, blocks_run=len(chosen))
     warnings = {words for each in answers for words in each.warnings}
     if apart := [item for each in answers for item in each.apart.items()]:
-        more = len(dict(apart)) - 1
-        lines = f", as on {more} other line{'s' * (more > 1)}" if more else ""
+        place, what = apart[0]
         warnings.add(
-            f"{': '.join(apart[0])}, with no __syncwarp() between{lines}: right here, with lanes "
-            "in step, but the architecture does not guarantee it; put a __syncwarp() between"
+            f"{place}: {what}, with no __syncwarp() between (such lines: {len(dict(apart))}): "
+            "right here, with lanes in step, but the architecture does not guarantee it; put a "
+            "__syncwarp() between"
         )
     outcome.warnings = tuple(sorted(warnings))
     outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))
