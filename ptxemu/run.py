@@ -128,6 +128,7 @@ class _Tally(NamedTuple):
     codes: NDArray[np.int64]  # warps and lanes of each basic block, (blocks, 2)
     sites: NDArray[np.int64]  # `CodeSite.counts` of each instruction, (instructions, counters)
     warnings: frozenset[str]  # code that runs, but is likely a mistake
+    apart: dict[str, str]  # by place: lanes that only their compiler orders
     doubts: frozenset[str]  # places where a chip may give any value
     #: Faults that apply if reads of unwritten shared memory change the result.
     undefined: dict[int, Fault]
@@ -143,6 +144,7 @@ def _counts(compiled: CompiledKernel) -> _Tally:
         np.array([(code.warps_run, code.lanes_run) for code in compiled.codes], np.int64),
         np.array([site.counts() for site in compiled.sites], np.int64),
         frozenset(rt.warnings),
+        rt.apart,
         frozenset(rt.doubts),
         rt.undefined,
         rt.found or {},
@@ -490,7 +492,15 @@ def _run_once(
         answers = deal(work, lists, workers)
     functions = module.assembled.functions
     outcome = Counts(launch, compiled, functions, blocks_run=len(chosen))
-    outcome.warnings = tuple(sorted({words for each in answers for words in each.warnings}))
+    warnings = {words for each in answers for words in each.warnings}
+    if apart := [item for each in answers for item in each.apart.items()]:
+        place, what = apart[0]
+        warnings.add(
+            f"{place}: {what}, with no __syncwarp() between (such lines: {len(dict(apart))}): "
+            "right here, with lanes in step, but the architecture does not guarantee it; put a "
+            "__syncwarp() between"
+        )
+    outcome.warnings = tuple(sorted(warnings))
     outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))
     outcome.printed = "".join(each.printed for each in answers)
     _gather(outcome, answers, parts)

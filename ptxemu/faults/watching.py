@@ -35,11 +35,11 @@ _TOGETHER = frozenset((
 ))  # fmt: skip
 #: Accesses that are ordered, or part of an ordered operation.
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "mmio", "cp", *_TOGETHER))
-#: A mark is an epoch, a warp and a lane; lanes 32 and 33 stand for several, by their access.
-_LANES, _SEVERAL_LANES = 64, WARP
+#: A mark is an epoch, a warp, how far its order is `kept`, and a lane; 32 stands for several.
+_LANES, _SEVERAL_LANES, _TURN = 64, WARP, 3 * 64
 _MASKS = 512  # the most whose addresses are remembered
 _LOADS = 512  # the most that are noted together
-#: Number of an access -> the fault and its hint.
+#: Number of an access -> the fault and its hint; a note has none.
 _Words = Callable[[int], tuple[str, str]]
 #: A load, by the parts that decide its addresses: instruction, base, lowest address and mask.
 _Key = tuple[int, int, int, int]
@@ -53,6 +53,11 @@ def orders_warp(instr: Instr) -> bool:
 def stores_fragment(instr: Instr) -> bool:
     """Test whether a warp stores a matrix, which unordered lanes must not read."""
     return instr.op == "stmatrix" or (instr.op == "wmma" and "store" in instr.parts)
+
+
+def kept(instr: Instr) -> int:
+    """Where compilers keep an access: 2 beside all others of its warp, 1 beside such, 0 nowhere."""
+    return 2 if stores_fragment(instr) else int("volatile" in instr.parts)
 
 
 def is_weak(instr: Instr) -> bool:
@@ -81,24 +86,22 @@ class Mates:
     def _marks(self, granules: _Granules) -> Array:
         warp = granules.threads // WARP
         epoch = self.epoch[granules.rows, warp]
-        return np.asarray((epoch * WARP + warp) * _LANES + granules.threads % WARP)
+        mark = (epoch * WARP + warp) * _TURN + kept(granules.site.instr) * _LANES
+        return np.asarray(mark + granules.threads % WARP)
 
-    def met(self, granules: _Granules, *, store: bool) -> Array | None:
-        """Find marks of other lanes of the same warp that this access must not meet.
-
-        Returns:
-            The mark for each access, 0 without a conflict; None: no access has a conflict.
-        """
+    def met(self, granules: _Granules, *, store: bool) -> Iterator[tuple[Array, bool]]:
+        """Yield marks of other lanes of its warp that an access meets, else 0; are both `kept`?"""
         mine = self._marks(granules)
         for marks in (self.writer, self.reader) if store else (self.writer,):
             known = marks[granules.rows, granules.at]
-            clash = (known // _LANES == mine // _LANES) & (known != mine)
+            clash = (known // _TURN == mine // _TURN) & ((known - mine) % _LANES != 0)
             # If several lanes wrote at once, each of them may read: they were meant to agree.
             if marks is self.writer:
                 clash &= known % _LANES != _SEVERAL_LANES
             if clash.any():
-                return np.where(clash, known, 0)
-        return None
+                held = known // _LANES % 3 + kept(granules.site.instr) > 1
+                yield np.where(clash & ~held, known, 0), False
+                yield np.where(clash & held, known, 0), True
 
     def mark(self, granules: _Granules, *, store: bool) -> None:
         """Remember an access."""
@@ -106,10 +109,9 @@ class Mates:
         marks = self.writer if store else self.reader
         if not store:
             known = marks[rows, at]
-            mine = np.where(
-                (known // _LANES == mine // _LANES) & (known != mine),
-                mine // _LANES * _LANES + _SEVERAL_LANES, mine,
-            )  # fmt: skip
+            lane = np.where((known - mine) % _LANES == 0, mine % _LANES, _SEVERAL_LANES)
+            both = np.minimum(known, mine) // _LANES * _LANES + lane
+            mine = np.where(known // _TURN == mine // _TURN, both, mine)
         marks[rows, at] = mine
         left = marks[rows, at]
         several = (left != mine) & (left // _LANES == mine // _LANES)
@@ -210,11 +212,7 @@ class SharedWatcher:
         self.grain = min([4, *(width for width in widths if width)])
         self.number = {id(site): index for index, site in enumerate(sites)}
         # `volatile` does not order the lanes of a warp either, since compute capability 7.
-        self.weak = {
-            id(site): stores_fragment(site.instr)
-            or (_STRONG - {"volatile"}).isdisjoint(site.instr.parts)
-            for site in sites
-        }
+        self.weak = {id(site) for site in sites if kept(site.instr) or is_weak(site.instr)}
         self.rows = 1
         shape = (1, -(-size // self.grain))
         self.written = np.zeros(shape, np.bool_)
@@ -305,7 +303,11 @@ class SharedWatcher:
     def _tell(self, site: CodeSite, words: _Words, index: int, *, late: bool) -> None:
         ctx = self.ctx
         if (ctx.rt.found is None and not late) or not ctx.told(site.instr, "race"):
-            ctx.tell(site.instr, "race", *words(index), late=late)
+            what, hint = words(index)
+            if hint:
+                ctx.tell(site.instr, "race", what, hint, late=late)
+            else:
+                ctx.rt.apart.setdefault(ctx.where(site.instr), what)
 
     def _found(
         self, granules: _Granules, clash: Array, words: _Words, *,
@@ -454,25 +456,28 @@ class SharedWatcher:
 
     def _meet_mates(self, granules: _Granules, verb: str) -> None:
         """Raise if another lane of the warp has left its mark since the warp was ordered."""
-        site, rows, at, _, _ = granules
-        if not self.weak[id(site)]:
+        if id(granules.site) not in self.weak:
             return
-        store = verb == "writes"
-        marks = self.mates.met(granules, store=store)
-        if marks is None:
-            self.mates.mark(granules, store=store)
-            return
+        for marks, held in self.mates.met(granules, store=verb == "writes"):
+            if marks.any():
+                self._tell_mates(granules, marks, verb, held=held)
+        self.mates.mark(granules, store=verb == "writes")
+
+    def _tell_mates(self, granules: _Granules, marks: Array, verb: str, *, held: bool) -> None:
+        _, rows, at, _, _ = granules
         written = self.mates.writer[rows, at] == marks
         noted = self.writer.site[rows, at], self.reader.site[rows, at]
 
         def words(index: int) -> tuple[str, str]:
             other = self.sites[int(noted[0 if written[index] else 1][index])]
+            was, where = "written" if written[index] else "read", self.ctx.where(other.instr)
+            if held:
+                return f"a lane {verb} what another lane of its warp has {was} at {where}", ""
             lane, what = self._found_at(granules, index)
             return (
                 f"shared-memory race in a warp: {lane} {verb} {what}, which was "
-                f"{'written' if written[index] else 'read'} by "
-                f"{self.mates.who(int(marks[index]))} of its "
-                f"warp at {self.ctx.where(other.instr)} without a __syncwarp() between",
+                f"{was} by {self.mates.who(int(marks[index]))} of its "
+                f"warp at {where} without a __syncwarp() between",
                 "The lanes of a warp need not run together, and the compiler moves a lane's loads "
                 "over its own stores: put a __syncwarp() or __syncthreads() between the two "
                 "accesses.",
@@ -482,7 +487,6 @@ class SharedWatcher:
         # orders warps orders lanes as well, but not the other way round.
         same = bool(written[marks != 0].all())
         self._found(granules, marks != 0, words, same=same, late=True)
-        self.mates.mark(granules, store=store)
 
     def _check_defined(self, granules: _Granules) -> None:
         """Note reads of unwritten memory: they are faults if they change the result."""

@@ -188,6 +188,7 @@ class Runtime:
         self.found: dict[tuple[Kind, int], Fault] | None = None
         self.left: list[tuple[Instr, Mask]] = []  # branches by which lanes ended
         self.warnings: set[str] = set()  # code that runs, but is likely a mistake
+        self.apart: dict[str, str] = {}  # by place: lanes that only their compiler orders
         self.fill = 0  # every byte of shared memory when a block starts
         self.presumes = False  # is it in unwritten registers as well?
         #: Reads of unwritten shared memory: the first one, or (`found`) all.

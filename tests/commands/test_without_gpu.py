@@ -28,14 +28,10 @@ SURFACE = """2 * x[i];
     y[i] += 0 * r;"""
 
 
-def break_code(project_file: Callable[[str, str, str], None]) -> None:
-    project_file("v0_plain.cu", "2 * x[i];", "2 * x[i]")
-
-
 def test_what_does_not_compile_is_said_once_and_not_once_a_problem(
     cli: Cli, project_file: Callable[[str, str, str], None]
 ) -> None:
-    break_code(project_file)
+    project_file("v0_plain.cu", "2 * x[i];", "2 * x[i]")
     code, out, err = cli("verify", "v0", *EMULATED)
     assert code == 4 and "2 of 2 checks failed" in err
     assert out.count("does not compile for sm_90") == 1 and "kernels/double/v0_plain.cu:1" in out
@@ -104,13 +100,20 @@ def test_a_library_needs_a_gpu_and_is_passed_over_with_all(cli: Cli, command: st
     assert "library" not in out
 
 
-def test_a_profile_of_the_emulator_is_kept(cli: Cli, project: Project) -> None:
-    code, out, _ = cli("profile", "v0", *EMULATED)
-    assert code == 0
-    assert out.splitlines()[-1].endswith(
-        " in the emulator -> profiles/emulator-sm90/double/v0/n1000.emulator.json.zst"
-    )
+def test_a_profile_of_the_emulator_is_kept_with_what_no_chip_guarantees(
+    cli: Cli, project: Project, project_file: Callable[[str, str, str], None]
+) -> None:
+    lanes = "2; __shared__ volatile float t[256]; t[threadIdx.x] = 1; if (i < n) y[i] = "
+    project_file("v0_plain.cu", "2 * x[i];", f"{lanes} 2 * x[i] * t[threadIdx.x & ~1];")
+    code, out, err = cli("profile", "v0", *EMULATED)
+    said = err.splitlines()[-1]
+    assert code == 0 and said.endswith("; put a __syncwarp() between."), out
+    kept = "profiles/emulator-sm90/double/v0/n1000.emulator.json.zst"
+    assert f" in the emulator -> {kept}\n" in out
     assert [entry.version for entry in Store.of(project).find()] == ["v0"]
+    assert " ".join(cli("verify", "v0", *EMULATED)[1].split()).count(said[6:]) == 1
+    found = json.loads(cli("verify", "v0", *EMULATED, "--format", "json")[1])["results"]
+    assert [[f"note: v0: {words}." for words in each["notes"]] for each in found] == [[said]] * 2
 
 
 def test_a_wrong_result_is_shown_with_how_wrong_it_is(

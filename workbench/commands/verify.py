@@ -111,4 +111,5 @@ def _row(study: Study, piece: Combination, judged: Judged) -> VerifiedProblem:
         hint=(judged.error.hint or "") if judged.error else "",
         against=study.answering,
         fixed=check is not None and check.fixed,
+        notes=check.notes if check else (),
     )

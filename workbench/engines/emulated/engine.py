@@ -210,10 +210,9 @@ class EmulatorEngine(Engine):
             try:
                 with self._within(subject) as limit:
                     done = self.emulate(subject, limit, watch=True)
-                    check = done.check
-                    for words in _warnings(done):
-                        self._say(f"{subject.version.id} on {subject.problem.name}: {words}")
+                    check = done.check and replace(done.check, notes=tuple(_warnings(done)))
                     verified(done, subject)
+                    done = done._replace(check=check)
                     check, error = self._again(subject, done, twice, limit)
             except WorkbenchError as found:
                 error = found
@@ -259,6 +258,7 @@ class EmulatorEngine(Engine):
                 self._say(f"verify {version.id} on {watched.problem.name}")
                 seen = self.emulate(watched, limit, watch=True)
                 verified(seen, watched)
+                counted.counts[0].warnings += tuple(_warnings(seen))
                 if counted.check is None:
                     judged, whole = watched, seen
             check = verified(whole, judged)
@@ -376,7 +376,7 @@ def _notices(
             "missing.",
         )
     for words in _warnings(emulation):
-        add("barriers-apart" if "barrier" in words else "unwritten", f"{words}.")
+        add("unwritten" if "uninitialized" in words else "unordered", f"{words}.")
     for counts, launch in zip(emulation.counts, launches, strict=True):
         if left := launch.absent.get(ISSUED[0], ""):
             add("not-counted", f"{launch.kernel}: machine instructions are {left}.")

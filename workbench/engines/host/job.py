@@ -158,6 +158,7 @@ class Check(Record, frozen=True):
     strayed: tuple[str, ...] = ()
     worst: Worst | None = None
     fixed: bool = False
+    notes: tuple[str, ...] = ()  # what it does that is likely a mistake, and no error
 
     def verification(self, problem: str, seed: int) -> Verification:
         """The record of a passed check, as stored with profiles and times."""

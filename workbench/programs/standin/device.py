@@ -17,7 +17,7 @@ import ptxemu
 from workbench.engines.emulated.chips import ShownChip
 from workbench.programs.capture.counted import CountedLaunch
 from workbench.programs.standin.callsites import Chain
-from workbench.programs.standin.faults import ARRAY, ILLEGAL_INSTRUCTION, FaultLog, code_of
+from workbench.programs.standin.faults import ARRAY, HEADER, ILLEGAL_INSTRUCTION, FaultLog, code_of
 from workbench.programs.standin.launches import Launches
 from workbench.programs.standin.memo import Memo, Region
 from workbench.programs.standin.modules import LoadedModule, ModuleKernel, NoCodeError
@@ -74,7 +74,8 @@ class RunState:
 
     def note(self, key: str, message: str) -> None:
         """Keep a notice on the run, once for each key."""
-        self.notices.setdefault(key, message)
+        message = message.replace(f"{self.found.folder}/", "")
+        self.notices.setdefault(key, HEADER.sub("cuda/", message))
 
     def refused(self, kernel: str, sizes: Sequence[int], why: str = "") -> None:
         """Note a launch that a device would refuse: its grid, block and bytes of shared memory."""

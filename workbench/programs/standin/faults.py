@@ -20,7 +20,7 @@ _CODES = {"out-of-bounds": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "assert": 
 ARRAY = "array#{}"
 _ARRAY = re.compile(r"array#(\d+)")
 #: A toolkit's header in a message: its folder is irrelevant.
-_HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
+HEADER = re.compile(r"(?<=\(in )/[^\s:]*/include/(?=[^\s:]+:\d+\))")
 
 
 @dataclass(slots=True)
@@ -35,14 +35,13 @@ class FaultLog:
         """Add a fault of a launch."""
         path, line = fault.place or ("", 0)
         key = fault.kind, kernel, path, line
-        known = self._by.get(key)
-        if known is not None:
+        if known := self._by.get(key):
             self._by[key] = replace(known, count=known.count + 1)
             return
         message = _ARRAY.sub(lambda found: self.name(int(found[1])), fault.message)
         self._by[key] = ProgramFault(
             kind=fault.kind,
-            message=_HEADER.sub("cuda/", message.replace(f"{self.folder}/", "")),
+            message=HEADER.sub("cuda/", message.replace(f"{self.folder}/", "")),
             hint=fault.hint,
             kernel=own_name(kernel),
             launch=launch,

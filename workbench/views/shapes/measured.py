@@ -19,7 +19,7 @@ class VerifiedProblem(Document, frozen=True):
     `judged` is false if it could not run: it is neither right nor wrong. `against` is the version
     whose results are the right answer; empty if study.py computes it. `problem` is empty for a
     version whose file cannot be used. `fixed`: another seed gave the same inputs, so a result kept
-    from the first run would not be noticed.
+    from the first run would not be noticed. `notes` are likely mistakes that are no errors.
     """
 
     version: str
@@ -36,6 +36,7 @@ class VerifiedProblem(Document, frozen=True):
     hint: str = ""
     against: str = ""
     fixed: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class FindingPlace(Document, Place, frozen=True):

@@ -38,6 +38,7 @@ def verify_sheet(
     notes = _once(rows) if len(rows) > 1 else []
     for version, finding in findings:
         notes.append(f"{version}: " + "\n".join(describe(finding, texts)))
+    notes += dict.fromkeys(f"{row.version}: {told(said)}." for row in rows for said in row.notes)
     notes += _unproved(rows)
     if fixed := ", ".join(dict.fromkeys(row.version for row in rows if row.fixed)):
         notes.append(
