@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 import ptxemu
+from workbench.compile.build import remarks, resources
 from workbench.engines.emulated.chips import ShownChip
 from workbench.engines.emulated.record import COLUMNS, launch_records
 from workbench.model import Launch, SourceFile
@@ -42,9 +43,15 @@ def counted(counts: ptxemu.Counts) -> Counted:
 
 @dataclass(slots=True)
 class Launches:
-    """All launches of a run, in their order."""
+    """All launches of a run, in their order.
+
+    `log`: what ptxas said of the program's source; `remarks`: that of it which concerns kernels
+    that ran.
+    """
 
     chip: ShownChip
+    log: str = ""
+    remarks: dict[str, None] = field(default_factory=dict)
     count: int = 0
     repeated: int = 0
     failed: int = 0
@@ -92,6 +99,8 @@ class Launches:
                 return
             kept.remove(least)
         built, device = module.build(self.chip.arch), self.chip.device
+        made = replace(built.build, resources=resources(self.log), log=self.log)
+        self.remarks |= dict.fromkeys(remarks(made, [counts.launch.kernel]))
         (record,) = launch_records([counts], built, module.module, device, 0)
         kept.append((weight, self._refiled(record, module.sources)))
 

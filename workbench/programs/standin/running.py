@@ -134,12 +134,12 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
     recorder = LaunchRecorder(record)
     with private_folder() as holder, Input() as given:
         libraries = library.libraries()
-        command, flags = program.command, tuple[str, ...]()
+        command, flags, log = program.command, tuple[str, ...](), ""
         if program.source is not None:
             flags = compile_flags(shown, program.flags)
             say(f"compiling {program.source.name}")
             target = Path(holder) / program.source.stem
-            _compile(program, program.source.resolve(), target, flags, libraries)
+            log = _compile(program, program.source.resolve(), target, flags, libraries)
             command = (str(target), *program.arguments)
         state = RunState(
             chip=shown,
@@ -147,7 +147,7 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
             deadline=time.monotonic() + (program.timeout_s or 1e9),
             budget=program.budget or 1e30,
             found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
-            launches=Launches(shown),
+            launches=Launches(shown, log),
             record=recorder,
         )
         tail: deque[str] = deque(maxlen=_TAIL)
@@ -189,8 +189,10 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
 
 def _compile(
     program: Program, path: Path, target: Path, flags: Sequence[str], libraries: Path
-) -> None:
-    """Compile a program's source, at `path`, in the folder that its flags' paths are relative to.
+) -> str:
+    """Compile a source, at `path`, in the folder that its flags' paths are relative to.
+
+    Returns what ptxas said of its kernels.
 
     Raises:
         UsageError: its path has characters that a shell would interpret.
@@ -206,7 +208,7 @@ def _compile(
     # nvcc in the wheels looks for libraries in a toolkit's places.
     linked = ("-Xlinker", f"-rpath-link={libraries}")
     places = (*linked, f"-L{libraries}", f"-L{nvcc.parent.parent / 'lib'}", f"-I{path.parent}")
-    words = [str(nvcc), *flags, *places, "-o", str(target), str(path)]
+    words = [str(nvcc), *flags, *places, "-Xptxas", "-v", "-o", str(target), str(path)]
     if not _PLAIN.fullmatch(str(path)):
         raise UsageError(
             f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
@@ -224,6 +226,7 @@ def _compile(
             f"{program.source} does not compile:\n{said[:4000]}",
             "Give nvcc what it needs with --flags, as in --flags '-I include -DN=1024'.",
         )
+    return done.stderr
 
 
 def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> dict[str, str]:

@@ -212,6 +212,24 @@ printf("%d\\n", cudaDeviceSynchronize()); SAY;"""
     assert "registers" in document["notices"][1]
 
 
+def test_what_ptxas_did_to_a_kernel_that_ran_is_told_as_verify_tells_it(tmp_path: Path) -> None:
+    values = "".join(f"float r{n} = p[{n} * 1024 + threadIdx.x];\n" for n in range(100))
+    kernel = "".join(
+        f"""__global__ void __launch_bounds__(1024) {name}(volatile float* p) {{
+  asm volatile(".pragma \\"enable_smem_spilling\\";");
+  {values} p[threadIdx.x] = {" + ".join(f"r{n} * p[{n}]" for n in range(100))};\n}}\n"""
+        for name in ("many", "unused")
+    )
+    main = "float* p; cudaMalloc(&p, 1 << 20); cudaMemset(p, 0, 1 << 20); many<<<1, 64>>>(p);"
+    source(tmp_path, kernel, f"{main} return cudaDeviceSynchronize();")
+    local, shared = run(tmp_path, "--format", "json", "p.cu").document["notices"]
+    told = (
+        r"many: ptxas spills registers to local memory: \d+ bytes stored and \d+ loaded per thread."
+    )
+    assert re.fullmatch(told, local), local
+    assert re.fullmatch(r"many: ptxas spills registers to shared memory: .* per block.", shared)
+
+
 def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
     main = f"{MEMORY} for (;;) {{ fill<<<2, 64>>>(x, 100); cudaDeviceSynchronize(); }}"
     source(tmp_path, FILL, main)
