@@ -102,6 +102,8 @@ def test_a_program_runs_as_without_us_and_what_is_not_here_is_named(tmp_path: Pa
     say = "say<<<1, 1>>>({}); cudaDeviceSynchronize();"
     main = f"""int n; scanf("%d", &n); printf("%s %d\\n", argv[1], n);
 puts("before"); {say.format(1)} puts("after"); {say.format(2)}
+cudaStreamAttrValue a = {{}}; a.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+cudaStreamSetAttribute(0, cudaStreamAttributeAccessPolicyWindow, &a);
 cudaIpcMemHandle_t h; int* x; cudaMalloc(&x, 4);
 return cudaIpcGetMemHandle(&h, x) == cudaErrorNotSupported ? atoi(argv[2]) : 1;"""
     source(tmp_path, kernel, main)
@@ -113,6 +115,7 @@ return cudaIpcGetMemHandle(&h, x) == cudaErrorNotSupported ? atoi(argv[2]) : 1;"
     told = " ".join(ran.out.split())
     assert "2 launches" in told and "no fault found" in told
     assert "IpcGetMemHandle was called, but is not here" in told
+    assert "note: The program keeps data in the L2 (a persisting access policy)" in told
     assert "with your permissions" in ran.err.splitlines()[0]
 
 
