@@ -43,11 +43,7 @@ def counted(counts: ptxemu.Counts) -> Counted:
 
 @dataclass(slots=True)
 class Launches:
-    """All launches of a run, in their order.
-
-    `log`: what ptxas said of the program's source; `remarks`: that of it which concerns kernels
-    that ran.
-    """
+    """All launches of a run, in order; ptxas' `log`, and its `remarks` on kernels that ran."""
 
     chip: ShownChip
     log: str = ""
@@ -84,8 +80,7 @@ class Launches:
         self.count += 1
         self.thread_instructions += self._threads[kind]
         one = replace(kind, stream=stream, process=process)
-        last = self._order[-1] if self._order else None
-        if last is not None and replace(last, times=1) == one:
+        if self._order and replace(last := self._order[-1], times=1) == one:
             self._order[-1] = replace(last, times=last.times + 1)
         else:
             self._order.append(one)
@@ -93,8 +88,8 @@ class Launches:
     def _keep(self, weight: int, counts: ptxemu.Counts, module: LoadedModule) -> None:
         """Keep the instructions of a launch, if it is one of its kernel's heaviest."""
         kept = self._details.setdefault(counts.launch.kernel, [])
-        least = min(kept, key=lambda each: each[0], default=None)
-        if least is not None and len(kept) >= _KEPT:
+        if len(kept) >= _KEPT:
+            least = min(kept, key=lambda each: each[0])
             if weight < _HEAVIER * least[0]:
                 return
             kept.remove(least)

@@ -127,10 +127,9 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
     Raises:
         MissingError: no compiler, or the program cannot be started.
         KernelError: the source does not compile.
-        UsageError: an unknown chip.
         KeyboardInterrupt: Ctrl-C.
     """
-    shown = _chip(program.chip)
+    shown = chip(program.chip)
     recorder = LaunchRecorder(record)
     with private_folder() as holder, Input() as given:
         libraries = library.libraries()
@@ -164,12 +163,6 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
     return _outcome(program, state, server, ended, recorder, flags, "\n".join(tail))
 
 
-def _chip(name: str) -> ShownChip:
-    if name not in chips():
-        raise UsageError(f"there is no chip `{name}`", f"Known: {', '.join(chips())}.")
-    return chip(name)
-
-
 def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
     """Flags of nvcc for a source: the necessary ones, and the user's."""
     defaults = [] if any(flag.startswith("-O") for flag in own) else ["-O3"]
@@ -190,9 +183,7 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
 def _compile(
     program: Program, path: Path, target: Path, flags: Sequence[str], libraries: Path
 ) -> str:
-    """Compile a source, at `path`, in the folder that its flags' paths are relative to.
-
-    Returns what ptxas said of its kernels.
+    """Compile the source at `path` where its flags' paths begin; returns what ptxas said.
 
     Raises:
         UsageError: its path has characters that a shell would interpret.

@@ -508,10 +508,7 @@ CUresult standin::make_launch(Launch* launch, const CUlaunchConfig& config, cons
     *launch = {function,
                {config.gridDimX, config.gridDimY, config.gridDimZ},
                {config.blockDimX, config.blockDimY, config.blockDimZ},
-               {1, 1, 1},
-               config.sharedMemBytes,
-               false,
-               {}};
+               {1, 1, 1}, config.sharedMemBytes, false, {}};
     for (unsigned i = 0; i < config.numAttrs; i++) apply_attribute(launch, config.attrs[i]);
     TRY(check(*launch));
     return pack(launch, values, extra);
