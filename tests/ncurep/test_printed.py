@@ -55,7 +55,7 @@ def test_text_is_read_in_base_units_and_what_it_lacks_is_absent(tmp_path: Path) 
         "launch__waves_per_multiprocessor": (10.5, ""),
     }
     assert [each.value for each in second.metrics.values()] == [pytest.approx(0.09632)]
-    assert profile.device.compute_capability == (8, 6)
+    assert profile.device.compute_capability == (8, 6) and profile.device.name.endswith(" 8.6")
     assert select_kernels(profile, "scale#2").launches == (second,)
 
 

@@ -82,10 +82,11 @@ def read_printed(path: Path) -> Profile:
             f"{path} holds no details that ncu printed",
             "Print them with `ncu --page details` (with --csv for .csv), or name a report.",
         )
+    device = "compute capability {}.{}".format(*chip) if any(chip) else "unknown device"
     said = "read from what ncu printed: rounded numbers, without instructions and sources"
     return Profile(
         engine="ncu",
-        device=Device("unknown device", device_slug(""), compute_capability=chip),
+        device=Device(device, device_slug(""), compute_capability=chip),
         captured="",
         launches=tuple(launches.values()),
         notices=(Notice("printed-details", said),),

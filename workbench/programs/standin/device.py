@@ -346,9 +346,10 @@ class EmulatedDevice:
         state.budget -= counts.thread_instructions
         if state.budget < 0:
             state.stopped = "the budget of thread instructions is used up"
-        for warning in counts.warnings:
-            state.note(warning, warning)
-        return state.launches.add(counts, module, self.process, asked.stream), printed
+        kind = state.launches.add(counts, module, self.process, asked.stream)
+        for remark in (*counts.warnings, *state.launches.remarks):
+            state.note(remark, remark)
+        return kind, printed
 
     def _wait_for_host(self) -> bool:
         time.sleep(0.002)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 import ptxemu
+from workbench.compile.build import remarks, resources
 from workbench.engines.emulated.chips import ShownChip
 from workbench.engines.emulated.record import COLUMNS, launch_records
 from workbench.model import Launch, SourceFile
@@ -42,9 +43,11 @@ def counted(counts: ptxemu.Counts) -> Counted:
 
 @dataclass(slots=True)
 class Launches:
-    """All launches of a run, in their order."""
+    """All launches of a run, in order; ptxas' `log`, and its `remarks` on kernels that ran."""
 
     chip: ShownChip
+    log: str = ""
+    remarks: dict[str, None] = field(default_factory=dict)
     count: int = 0
     repeated: int = 0
     failed: int = 0
@@ -77,8 +80,7 @@ class Launches:
         self.count += 1
         self.thread_instructions += self._threads[kind]
         one = replace(kind, stream=stream, process=process)
-        last = self._order[-1] if self._order else None
-        if last is not None and replace(last, times=1) == one:
+        if self._order and replace(last := self._order[-1], times=1) == one:
             self._order[-1] = replace(last, times=last.times + 1)
         else:
             self._order.append(one)
@@ -86,12 +88,14 @@ class Launches:
     def _keep(self, weight: int, counts: ptxemu.Counts, module: LoadedModule) -> None:
         """Keep the instructions of a launch, if it is one of its kernel's heaviest."""
         kept = self._details.setdefault(counts.launch.kernel, [])
-        least = min(kept, key=lambda each: each[0], default=None)
-        if least is not None and len(kept) >= _KEPT:
+        if len(kept) >= _KEPT:
+            least = min(kept, key=lambda each: each[0])
             if weight < _HEAVIER * least[0]:
                 return
             kept.remove(least)
         built, device = module.build(self.chip.arch), self.chip.device
+        made = replace(built.build, resources=resources(self.log), log=self.log)
+        self.remarks |= dict.fromkeys(remarks(made, [counts.launch.kernel]))
         (record,) = launch_records([counts], built, module.module, device, 0)
         kept.append((weight, self._refiled(record, module.sources)))
 

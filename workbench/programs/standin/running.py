@@ -127,19 +127,18 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
     Raises:
         MissingError: no compiler, or the program cannot be started.
         KernelError: the source does not compile.
-        UsageError: an unknown chip.
         KeyboardInterrupt: Ctrl-C.
     """
-    shown = _chip(program.chip)
+    shown = chip(program.chip)
     recorder = LaunchRecorder(record)
     with private_folder() as holder, Input() as given:
         libraries = library.libraries()
-        command, flags = program.command, tuple[str, ...]()
+        command, flags, log = program.command, tuple[str, ...](), ""
         if program.source is not None:
             flags = compile_flags(shown, program.flags)
             say(f"compiling {program.source.name}")
             target = Path(holder) / program.source.stem
-            _compile(program, program.source.resolve(), target, flags, libraries)
+            log = _compile(program, program.source.resolve(), target, flags, libraries)
             command = (str(target), *program.arguments)
         state = RunState(
             chip=shown,
@@ -147,7 +146,7 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
             deadline=time.monotonic() + (program.timeout_s or 1e9),
             budget=program.budget or 1e30,
             found=FaultLog(lambda index: array_name(state, index), program.folder.resolve()),
-            launches=Launches(shown),
+            launches=Launches(shown, log),
             record=recorder,
         )
         tail: deque[str] = deque(maxlen=_TAIL)
@@ -162,12 +161,6 @@ def run_program(program: Program, say: Say, *, record: bool = False) -> ProgramO
         if server.failure is not None:
             raise server.failure
     return _outcome(program, state, server, ended, recorder, flags, "\n".join(tail))
-
-
-def _chip(name: str) -> ShownChip:
-    if name not in chips():
-        raise UsageError(f"there is no chip `{name}`", f"Known: {', '.join(chips())}.")
-    return chip(name)
 
 
 def compile_flags(shown: ShownChip, own: Sequence[str]) -> tuple[str, ...]:
@@ -189,8 +182,8 @@ def needed_flags(shown: ShownChip) -> tuple[str, ...]:
 
 def _compile(
     program: Program, path: Path, target: Path, flags: Sequence[str], libraries: Path
-) -> None:
-    """Compile a program's source, at `path`, in the folder that its flags' paths are relative to.
+) -> str:
+    """Compile the source at `path` where its flags' paths begin; returns what ptxas said.
 
     Raises:
         UsageError: its path has characters that a shell would interpret.
@@ -206,7 +199,7 @@ def _compile(
     # nvcc in the wheels looks for libraries in a toolkit's places.
     linked = ("-Xlinker", f"-rpath-link={libraries}")
     places = (*linked, f"-L{libraries}", f"-L{nvcc.parent.parent / 'lib'}", f"-I{path.parent}")
-    words = [str(nvcc), *flags, *places, "-o", str(target), str(path)]
+    words = [str(nvcc), *flags, *places, "-Xptxas", "-v", "-o", str(target), str(path)]
     if not _PLAIN.fullmatch(str(path)):
         raise UsageError(
             f"{path} has a character that nvcc's shell would act upon", "Rename the file or folder."
@@ -224,6 +217,7 @@ def _compile(
             f"{program.source} does not compile:\n{said[:4000]}",
             "Give nvcc what it needs with --flags, as in --flags '-I include -DN=1024'.",
         )
+    return done.stderr
 
 
 def _environment(server: StandinServer, libraries: Path, shown: ShownChip) -> dict[str, str]:

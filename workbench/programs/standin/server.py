@@ -35,6 +35,11 @@ from workbench.programs.standin.device import (
 _LONGEST = 100
 #: The most bytes of a payload: a module of CUB has 21 MB.
 _PAYLOAD = 1 << 30
+#: The notice on a program that makes data persist in the L2.
+PERSISTING = (
+    "The program keeps data in the L2 (a persisting access policy), and a study does not, so only "
+    "the program's own times can be of data that stayed in the L2."
+)
 
 
 class StandinServer:
@@ -204,6 +209,8 @@ class _Conversation:
                 self._answer(device.resources(int(words[0]), words[1]))
             case "MISSING":
                 device.state.note(f"missing {words[0]}", f"{words[0]} was called, but is not here")
+            case "PERSISTING":
+                device.state.note("persisting", PERSISTING)
             case "REFUSED":
                 device.state.refused(words[1], list(map(int, words[2:])))
             case "STATIC":

@@ -237,9 +237,10 @@ def buffer_uses(
             use.dtype = _element(buffer, by, content(buffer.after or buffer.before))
         uses.append(use)
     if not any(use.role == "output" for use in uses):
+        only = ", ".join(each.name for each in changed)
         raise KernelError(
-            "no right answer was recorded: the launch changed no array that can be compared"
-            if changed
+            f"no right answer was recorded: the launch changed only what is not compared ({only})"
+            if only
             else "no right answer was recorded: the launch wrote nothing to memory"
             if not stored
             else "no right answer was recorded: the launch did not change memory, so a version "

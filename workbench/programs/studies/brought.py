@@ -21,6 +21,7 @@ from workbench.errors import KernelError, UsageError, did_you_mean
 from workbench.language import _
 from workbench.model import Record
 from workbench.programs.standin.running import Program, ProgramOutcome, run_program
+from workbench.programs.standin.server import PERSISTING
 from workbench.programs.studies.adopting import (
     buffer_uses,
     check_repeatable,
@@ -57,7 +58,7 @@ from workbench.study.scaffold import (
     study_name,
     write_study,
 )
-from workbench.study.sources import include_folders, read_source, without_comments
+from workbench.study.sources import include_folders, read_source
 
 _PLAIN = re.compile(r"[\w.+-]+")
 #: The most lines of a program's output that a study quotes.
@@ -187,7 +188,7 @@ def start_from_program(project: Project, wish: FromProgram, say: Say) -> MadeOfP
     recordings = list(_recordings(wish, group))
     versions = dict(_versions(wish.file, study, source, group, recordings))
     names = {f"v{at}": kernel.name for at, kernel in enumerate(group.kernels)}
-    notes = [*group.notes, *_told_of(source, runs)]
+    notes = [*group.notes, *_told_of(runs)]
 
     def make(place: Path) -> dict[str, str]:
         for at, recording in zip(sorted(group.asked), recordings, strict=True):
@@ -246,7 +247,7 @@ def add_from_program(
     stem = version if "_" in version else f"{version}_{_stem(kernel.name)}"
     path = start_version(loaded, project, stem, next(iter(loaded.versions.values())), text=text)
     new = version.partition("_")[0]
-    notes = tuple(_told_of(source, runs))
+    notes = tuple(_told_of(runs))
     return MadeOfProgram(study, (*headers, path), {new: kernel.name}, left, notes)
 
 
@@ -550,17 +551,10 @@ def _study(
     return study_text(title, paragraphs, recordings, uses, (bound, why))
 
 
-#: Matches a program that keeps data in the L2 between launches.
-_PINNED = re.compile(r"accessPolicyWindow|ACCESS_POLICY_WINDOW|PersistingL2|PERSISTING_L2")
-
-
-def _told_of(source: _ProgramSource, runs: Sequence[ProgramOutcome]) -> Iterator[str]:
+def _told_of(runs: Sequence[ProgramOutcome]) -> Iterator[str]:
     """Notes on the runs."""
-    if _PINNED.search(without_comments(source.whole)):
-        yield (
-            "The program keeps data in the L2 (a persisting access policy), and the study does "
-            "not, so only the program's own times can be of data that stayed in the L2."
-        )
+    if any(PERSISTING in run.notices for run in runs):
+        yield PERSISTING
     for run in runs:
         if run.code:
             yield (

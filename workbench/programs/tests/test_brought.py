@@ -20,6 +20,7 @@ from workbench.cli import app
 from workbench.errors import KernelError, UsageError, WorkbenchError
 from workbench.programs.standin.faults import FaultLog
 from workbench.programs.standin.running import Program
+from workbench.programs.standin.server import PERSISTING
 from workbench.programs.studies import brought
 from workbench.programs.studies.brought import FromProgram, add_from_program, start_from_program
 from workbench.programs.studies.calling import calling, launching_functions
@@ -102,19 +103,19 @@ def test_another_kernel_is_a_study_of_its_own(runs: Runs) -> None:
         start(runs, kernel="summ", study="more")
 
 
-def test_a_second_program_is_a_version(runs: Runs) -> None:
+def test_a_second_program_is_a_version(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     start(runs, arguments=("1000", "only"))
     other = SOURCE.replace("0.5f", "0.50f")
-    Path("other.cu").write_text(f"{other}\n// accessPolicyWindow\n")
+    Path("other.cu").write_text(other)
     wish = FromProgram(Path("other.cu"), kernel="scale_wide")
     made = add_from_program(runs.project, "scaling", "v1", wish, lambda _: None)
     assert made.versions == {"v1": "scale_wide<4>"} and not made.notes
     version = load_study(runs.project, "scaling").version("v1")
     assert version.path.endswith("v1_scale_wide.cu")
     assert version.launches[0].args == ("x", "y", "n", "3.0")
-    Path("other.cu").write_text(f"{other}\ncudaStreamAttrValue a = {{.accessPolicyWindow = w}};\n")
+    ran_programs.fake(runs.project.root, monkeypatch, notices=(PERSISTING,))
     made = add_from_program(runs.project, "scaling", "v3", wish, lambda _: None)
-    assert "keeps data in the L2" in made.notes[0]
+    assert made.notes == (PERSISTING,)
     unlike = FromProgram(Path("other.cu"), arguments=("300",))
     with pytest.raises(KernelError, match=r"no kernel of other\.cu has the inputs"):
         add_from_program(runs.project, "scaling", "v2", unlike, lambda _: None)
@@ -127,6 +128,11 @@ def test_a_program_that_writes_no_array_is_told_so(
     said = invoke("new", "--from-cu", "scaling.cu")
     assert "scaling.cu: hello: no right answer was recorded: the launch wrote nothing" in said
     assert "`workbench run FILE.cu`" in said and "--timeout" not in said
+    lift = Lift("_Z4onceb", "once()", b"")
+    lift.buffer("kept", np.zeros(4, "f4"), np.ones(4, "f4"), symbol="kept")
+    ran_programs.fake(runs.project.root, monkeypatch, [lift.record((1,), (4,))])
+    Path("scaling.cu").write_text("__device__ float kept[4]; int main() {}")
+    assert "only what is not compared (kept)" in invoke("new", "--from-cu", "scaling.cu")
 
 
 @pytest.mark.parametrize(
@@ -176,17 +182,12 @@ def test_a_kernel_that_does_wrong_is_told_and_another_one_taken(
     assert start(runs, kernel="scale", study="wrong").versions["v0"] == "scale"
 
 
-def test_a_refused_launch_is_told(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_no_launch_was_recorded_is_told(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     notices = ("a launch of scale was refused: block 2048",)
     ran_programs.fake(runs.project.root, monkeypatch, [], notices=notices)
     assert f'launched no kernel (exit code 0)\n  | 1000 numbers """\\\n{notices[0]}' in invoke(
         "new", "--from-cu", "scaling.cu"
     )
-
-
-def test_a_kernel_without_a_recorded_launch_is_named(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
     why = {"_Z4hugePf": "its launch reaches 9 bytes"}
     late: dict[str, Any] = {"unrecorded": why, "stopped": "it did not end within 9 s"}
     ran_programs.fake(runs.project.root, monkeypatch, [], **late)

@@ -102,6 +102,8 @@ def test_a_program_runs_as_without_us_and_what_is_not_here_is_named(tmp_path: Pa
     say = "say<<<1, 1>>>({}); cudaDeviceSynchronize();"
     main = f"""int n; scanf("%d", &n); printf("%s %d\\n", argv[1], n);
 puts("before"); {say.format(1)} puts("after"); {say.format(2)}
+cudaStreamAttrValue a = {{}}; a.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+cudaStreamSetAttribute(0, cudaStreamAttributeAccessPolicyWindow, &a);
 cudaIpcMemHandle_t h; int* x; cudaMalloc(&x, 4);
 return cudaIpcGetMemHandle(&h, x) == cudaErrorNotSupported ? atoi(argv[2]) : 1;"""
     source(tmp_path, kernel, main)
@@ -113,6 +115,7 @@ return cudaIpcGetMemHandle(&h, x) == cudaErrorNotSupported ? atoi(argv[2]) : 1;"
     told = " ".join(ran.out.split())
     assert "2 launches" in told and "no fault found" in told
     assert "IpcGetMemHandle was called, but is not here" in told
+    assert "note: The program keeps data in the L2 (a persisting access policy)" in told
     assert "with your permissions" in ran.err.splitlines()[0]
 
 
@@ -191,25 +194,25 @@ def test_an_assertion_is_printed_as_cuda_prints_it_and_breaks_the_context(tmp_pa
     assert ran.out.startswith("0\n710 710 710\n") and "p.cu:5: assertion" in ran.out
 
 
-def test_launches_that_no_chip_takes_are_refused_with_the_error_of_the_runtime(
-    tmp_path: Path,
-) -> None:
+def test_launches_that_no_chip_takes_are_refused_and_spills_are_told(tmp_path: Path) -> None:
     registers = "".join(f"float r{n} = p[{n} * 1024 + threadIdx.x];\n" for n in range(100))
     total = " + ".join(f"r{n} * p[{99 - n}]" for n in range(100))
+    body = f"(volatile float* p) {{ {registers} __syncthreads(); p[threadIdx.x] = {total}; }}"
     kernel = f"""__global__ void few(int* x) {{ extern __shared__ int s[]; x[0] = s[0] = 1; }}
-__global__ void many(volatile float* p) {{ {registers} __syncthreads(); p[threadIdx.x] = {total}; }}
+__global__ void many{body}
+__global__ void __launch_bounds__(1024) tight{body}
+__global__ void __launch_bounds__(1024) unused{body}
 #define SAY printf("%d %d\\n", cudaGetLastError(), cudaDeviceSynchronize())"""
     main = """int* x; cudaMalloc(&x, 1 << 20); cudaMemset(x, 0, 1 << 20);
 few<<<1, 32, 48 << 10>>>(x); SAY; few<<<1, 32, (48 << 10) + 1>>>(x); SAY; few<<<1, 1025>>>(x); SAY;
-many<<<1, 512>>>((float*)x); SAY; many<<<1, 1024>>>((float*)x);
+tight<<<1, 512>>>((float*)x); many<<<1, 512>>>((float*)x); SAY; many<<<1, 1024>>>((float*)x);
 printf("%d\\n", cudaDeviceSynchronize()); SAY;"""
     source(tmp_path, kernel, main)
     ran = run(tmp_path, "--format", "json", "p.cu")
     assert ran.err.endswith("0 0\n1 0\n1 0\n0 0\n701\n701 0\n"), ran.err
-    document = ran.document
-    assert ran.code == 0 and document["faults"] == [] and len(document["notices"]) == 2
-    assert "many was refused" in document["notices"][1], document
-    assert "registers" in document["notices"][1]
+    _, spilled, refused = ran.document["notices"]
+    assert not ran.code and not ran.document["faults"] and "tight: ptxas spills" in spilled, ran
+    assert "many was refused" in refused and "registers" in refused, refused
 
 
 def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
@@ -228,6 +231,7 @@ def test_a_run_that_takes_too_long_tells_what_it_has(tmp_path: Path) -> None:
         ((), 2, "no program to run was given"),
         (("a.cu",), 2, "a.cu does not exist"),
         (("v0", "v1", "--", "true"), 2, "at most one name and one source"),
+        (("--", "true"), 0, "nothing was checked: no launch ran"),
         (("--", "./nothing"), 3, "cannot be started"),
         (("broken.cu",), 4, "does not compile"),
         (("bomb.cu",), 4, "needs more memory than the 60 MiB that a compiler may use"),
@@ -251,11 +255,6 @@ def test_what_is_wrong_is_told(
     monkeypatch.chdir(tmp_path)
     ended, out, err = cli("run", *words)
     assert ended == code and told in out + err
-
-
-def test_a_program_without_a_launch_is_said_to_have_none(tmp_path: Path) -> None:
-    ran = run(tmp_path, "--", "true")
-    assert ran.code == 0 and "0 launches" in ran.out and "nothing was checked" in ran.out
 
 
 def test_files_that_are_linked_by_rdc_share_functions_and_variables(tmp_path: Path) -> None:

@@ -493,10 +493,11 @@ CUresult pack(Launch* launch, void** values, void** extra) {
 }
 
 void apply_attribute(Launch* launch, const CUlaunchAttribute& given) {
-    auto& dims = given.value.clusterDim;
-    if (given.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) launch->cooperative = given.value.cooperative;
-    if (given.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return;
-    launch->cluster[0] = dims.x, launch->cluster[1] = dims.y, launch->cluster[2] = dims.z;
+    auto& value = given.value;
+    if (given.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) launch->cooperative = value.cooperative;
+    if (given.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) std::copy_n(&value.clusterDim.x, 3, launch->cluster);
+    if (given.id != CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) return;
+    if (value.accessPolicyWindow.hitProp == CU_ACCESS_PROPERTY_PERSISTING) tell("PERSISTING");
 }
 
 }  // namespace
@@ -507,14 +508,14 @@ CUresult standin::make_launch(Launch* launch, const CUlaunchConfig& config, cons
     *launch = {function,
                {config.gridDimX, config.gridDimY, config.gridDimZ},
                {config.blockDimX, config.blockDimY, config.blockDimZ},
-               {1, 1, 1},
-               config.sharedMemBytes,
-               false,
-               {}};
+               {1, 1, 1}, config.sharedMemBytes, false, {}};
     for (unsigned i = 0; i < config.numAttrs; i++) apply_attribute(launch, config.attrs[i]);
     TRY(check(*launch));
     return pack(launch, values, extra);
 }
+
+FN(cuStreamSetAttribute, (CUstream handle, CUstreamAttrID id, const CUstreamAttrValue* value), STREAM(handle);
+   Launch none; apply_attribute(&none, {id, {}, *value}))
 
 API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** values, void** extra) {
     TRY(ready());
