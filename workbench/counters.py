@@ -89,7 +89,7 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
 
     @property
     def over_launches(self) -> Literal["sum", "mean", "longest"]:
-        """The rule that joins several launches: counts add, rates are weighted by duration.
+        """The rule that joins several launches: counts add, rates are weighted (see `below`).
 
         Values that the compiler and the launch fix (registers, block size, limits) have no sum or
         mean; for these, the value of the longest launch is used.
@@ -99,6 +99,12 @@ class Counter(Record, frozen=True, rename={"named": "title", "explained": "meani
         if self.group in ("resources", "launch"):
             return "longest"
         return "sum" if self.unit == "s" or self.unit in _COUNTS - {"warp", "block"} else "mean"
+
+    @property
+    def below(self) -> str:
+        """The counter by which its formula divides, which weights its mean: else the duration."""
+        found = re.fullmatch(r"@\w+ / @(\w+)", (*self.formulas, "")[0])
+        return found[1] if found else "duration"
 
     @property
     def phrase(self) -> str:

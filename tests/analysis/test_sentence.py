@@ -92,15 +92,6 @@ def test_one_code_on_two_devices_is_told_by_their_limits_and_by_no_edit() -> Non
     assert (told.tried, told.scores) == ((), ())
 
 
-def test_one_limit_of_two_devices_is_told_once_with_both_shares() -> None:
-    store = Store(Path(__file__).parents[2] / "profiles")
-    pick = {"study": "conv2d_half", "version": "v19", "problem": "n32_c128"}
-    old, new = (store.get(device=device, **pick) for device in ("h200", "h100-80gb-hbm3"))
-    labels = ("v19@h200", "v19@h100")
-    told = explain(old, new, compare(old, new, labels=labels, across=True)).sentence
-    assert told.endswith("The limit is the tensor cores on both, 88% and 87%.")
-
-
 def test_another_code_on_another_device_is_linked_to_no_edit() -> None:
     old, new = step(), step()
     new = replaced(new, device=structs.replace(new.device, name="NVIDIA A100", slug="a100"))

@@ -184,9 +184,13 @@ class _Weighted:
     def combine(self, counter: Counter) -> Combined | Missing:
         """The counter's sum or mean over the launches."""
         readings = [read(launch, counter) for launch in self._launches]
+        weights, word = self._weights, self._word
+        below = [_value(read(launch, counter.below)) or 0.0 for launch in self._launches]
+        if all(below) and counter.below != "duration":
+            weights, word = below, catalog()[counter.below].phrase
         known: list[tuple[Reading, float]] = []
         number = 0
-        for launch, reading, weight in zip(self._launches, readings, self._weights, strict=True):
+        for launch, reading, weight in zip(self._launches, readings, weights, strict=True):
             if isinstance(reading, Reading):
                 known.append((reading, weight))
                 number += launch.samples
@@ -208,11 +212,11 @@ class _Weighted:
             value, rule = total, _("of {kernel}").format(kernel=self._launches[at].kernel)
         elif counter.over_launches == "sum":
             value, rule = total, _("sum of {several}").format(several=several)
-        elif not self._word or not whole:
+        elif not word or not whole:
             value, rule = total / len(known), _("plain mean of {several}").format(several=several)
         else:
             value = sum(reading.value * weight for reading, weight in known) / whole
-            rule = _("mean of {several}, by {word}").format(several=several, word=self._word)
+            rule = _("mean of {several}, by {word}").format(several=several, word=word)
         return Combined(value, counter.unit, ncu, rule, derived=derived)
 
 

@@ -566,13 +566,6 @@ def _limits(comparison: Comparison, cause: Cause) -> list[str]:
     known = [(limit.words, label) for label, limit in both if limit is not None]
     if len({words for words, __ in known}) == 1 < len(known):
         return [_("The limit is {words} on both.").format(words=known[0][0])]
-    old, new = cause.limit_old, cause.limit_new
-    unit = next((r.title for r in RESOURCES if new is not None and r.id == new.id), "")
-    if old is not None and new is not None and unit and new.when(old) == "still ":
-        shares = [f"{limit.share:.0f}%" for limit in (old, new)]
-        return [
-            _("The limit is {unit} on both, {shares}.").format(unit=unit, shares=listed(shares))
-        ]
     each = [_("{words}, on {label}").format(words=words, label=label) for words, label in known]
     return [_("The limit is {words}.").format(words=_("; it is ").join(each))] if each else []
 
