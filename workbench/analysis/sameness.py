@@ -73,6 +73,8 @@ _AS_MUCH = 1.25
 _WIDEST = 16.0
 #: Two factors within the first part are equal; those of lanes and memory, within the second.
 _AGREE, _ALIKE = 0.05, 0.1
+#: Numbers of another format are wider or narrower by this factor at most.
+_CAST = 4.0
 #: Bytes of a number, and the part of threads that store one if some are beyond the border.
 _WORD, _MOST = 4, 0.9
 #: Kind of a doubt -> the head of its sentence if the work of a launch is the same.
@@ -601,18 +603,18 @@ def _other_size(
     """A doubt if operations and stored bytes changed alike, or a copy reads and writes less."""
     if stored is None or min(stored.once) <= 0:
         return None
-    if any(len(measured(side)) > 1 for side in sides):
+    if any(len({x.kernel for x in measured(side)}) > 1 for side in sides):
         return None  # kernels that hand over intermediate results may need fewer of them
     first, second = operations, _("arithmetic operations")
     unit = ""
-    if operations is not None and max(operations.once) <= 0:
+    if operations is None or max(operations.once) <= 0:
         first, second, unit = amounts_of(sides, loaded_bytes), "loaded", "byte"
     if first is None or min(first.once) <= 0:
         return None
     a, b = (amounts.once[1] / amounts.once[0] for amounts in (first, stored))
     if (a < 1) != (b < 1) or min(max(a, 1 / a), max(b, 1 / b)) < _OTHER_SIZE:
         return None
-    if unit and not _close(a, b, _AGREE):
+    if unit and (not _close(a, b, _AGREE) or (operations is None and 1 / _CAST <= a <= _CAST)):
         return None
     words = _("another size: {first} {second}, {stored} stored").format(
         first=_moved(first, unit), second=second, stored=_moved(stored, "byte")

@@ -491,8 +491,10 @@ def limit_of_launch(launch: Launch, device: Device) -> Limit | None:
         # A memory that no warp waits for ranks behind units that warps queue for.
         full = tuple(sorted(full, key=lambda load: not load.resource.inside))
     l2 = next((load for load in busy if load.resource.id == "l2"), None)
-    if l2 and full and full[0].resource.id == "dram" and l2.active >= full[0].active + _FULLER:
-        full = (l2, *full)
+    dram = next((load for load in full if load.resource.id == "dram"), None)
+    if l2 and dram and full[0] in (l2, dram):
+        first_of = l2 if l2.active >= dram.active + _FULLER else dram
+        full = (first_of, *(load for load in full if load is not first_of))
     time, grid = running_of(launch), _short_grid(launch, device, full)
     if time.short and (time.outside >= VERY_SHORT or (not full and grid is None)):
         share = 100 * time.busiest
