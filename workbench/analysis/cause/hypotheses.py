@@ -53,6 +53,8 @@ WAITS = {
     "dram_bytes": ("long_scoreboard",),
     "local_sectors": ("lg_throttle", "long_scoreboard"),
 }
+#: Sectors of the L2 by what the code does.
+_NEARER = ("l2_read_sectors", "global_store_sectors", "local_sectors")
 #: Part of the waits for latency that follows the number of requests; the rest is pure latency.
 _BY_REQUESTS = 0.5
 #: The part of a queue's waits that follows the queue's load.
@@ -279,6 +281,8 @@ def _predicted(part: float, old: Maybe, new: Maybe) -> float:
 
 def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple[Delta, Maybe]]:
     """Counts that moved, and the part of the slower side's time that follows each, if known."""
+    # Reads, stores and spills that moved are nearer to the code.
+    nearer = any(comparison[name].moved for name in _NEARER)
     bound: dict[str, Callable[[Behaviour], Maybe]] = {
         "instructions": _issue_bound,
         "shared_wavefronts": lambda s: largest(
@@ -300,7 +304,9 @@ def _parts(comparison: Comparison, old: Behaviour, new: Behaviour) -> list[tuple
             if not s.roles
             else 0.0,
         ),
-        "l2_sectors": lambda s: 0.0 if s.value("l2_read_sectors") is not None else s.bound("l2"),
+        "l2_sectors": lambda s: (
+            0.0 if nearer else times(s.bound("l2"), minus(1.0, _through(s, "read") or 0.0))
+        ),
         "dram_bytes": lambda s: s.bound("dram"),
     }
     echo = _echo(comparison)
