@@ -405,6 +405,12 @@ def test_a_unit_that_had_nothing_to_do_is_a_cause(unit: str, counter: str, share
         ({L2: 1e8}, {L2: 2e8}, 1.8, "l2_read_sectors", "×2.00"),
         ({"lts__t_sectors.sum": 1e8}, {"lts__t_sectors.sum": 2e8}, 1.8, "l2_sectors", "×2.00"),
         ({"dram__bytes.sum": 1e8}, {"dram__bytes.sum": 2e8}, 1.8, "dram_bytes", "×2.00"),
+        # As many were read: what moved is no load.
+        (
+            {L2: 1e8, "lts__t_sectors.sum": 1e8, "lts__t_sectors" + SHARE: 90.0},
+            {L2: 1e8, "lts__t_sectors.sum": 2e8, "lts__t_sectors" + SHARE: 95.0},
+            *(1.8, "l2_sectors", "×2.00"),
+        ),
         ({}, {INSTRUCTIONS: 1.1e8}, 1.1, "instructions", "+10.0%"),
         ({LOCAL: 0.0}, {LOCAL: 69e6}, 3.0, "local_sectors", "registers were spilled"),
         # What spilled comes before the stall that it makes.

@@ -309,11 +309,12 @@ def launch(kernel: str, index: int, seconds: float, **metrics: float) -> Launch:
     )
 
 
-def test_counts_add_up_and_rates_are_weighted_by_duration() -> None:
+def test_counts_add_up_and_rates_are_weighted() -> None:
+    lanes, ran = "smsp__thread_inst_executed_per_inst_executed.ratio", "smsp__inst_executed.sum"
     busy = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
     registers = "launch__registers_per_thread"
-    first = launch("im2col", 0, 1e-3, **{busy: 10.0, registers: 20})
-    second = launch("gemm", 1, 3e-3, **{busy: 90.0, registers: 100})
+    first = launch("im2col", 0, 1e-3, **{busy: 10.0, registers: 20, lanes: 8, ran: 3e6})
+    second = launch("gemm", 1, 3e-3, **{busy: 90.0, registers: 100, lanes: 32, ran: 1e6})
     both = combine(make_profile(launches=(first, second)))
     duration, sectors = both["duration"], both["global_sectors"]
     assert isinstance(duration, Combined) and isinstance(sectors, Combined)
@@ -322,6 +323,7 @@ def test_counts_add_up_and_rates_are_weighted_by_duration() -> None:
     throughput, used = both["sm_throughput"], both["registers"]
     assert isinstance(throughput, Combined) and isinstance(used, Combined)
     assert throughput.value == pytest.approx(70.0) and "by duration" in throughput.rule
+    assert both["lanes_per_instruction"][0] == pytest.approx(14.0)  # by the instructions
     assert used.value == 100 and used.rule == "of the longest launch, gemm"
 
 

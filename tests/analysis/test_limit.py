@@ -121,7 +121,9 @@ def test_a_memory_that_no_warp_waits_for_stands_behind_what_they_queue_for() -> 
 
 
 def test_an_l2_that_is_much_fuller_limits_before_device_memory() -> None:
-    for l2, dram, order in ((74, 61, ["l2", "dram"]), (69, 61, ["dram"]), (93, 82, ["l2", "dram"])):
+    both = ["l2", "dram"]
+    rows = ((74, 61, both), (69, 61, ["dram"]), (93, 82, both), (83, 81, both[::-1]))
+    for l2, dram, order in rows:
         found = limit(launch({"gpu__dram_throughput": float(dram), "lts__throughput": float(l2)}))
         assert [found.id, *(load.resource.id for load in found.others)] == order
 

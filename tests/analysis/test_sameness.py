@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tests.factories import make_launch, make_metrics, make_profile
-from workbench.analysis.sameness import Doubt, doubts, headline, precision_words
+from workbench.analysis.limits.roofline import amounts_of, stored_bytes
+from workbench.analysis.sameness import Doubt, _other_size, doubts, headline, precision_words
 from workbench.analysis.story import Step
 from workbench.model import (
     Build,
@@ -370,21 +371,20 @@ def test_the_same_code_over_another_size() -> None:
     assert "launched alike" in headline(found) and "another input" in headline(found)
 
 
-def test_a_kernel_beside_unchanged_ones_is_another_set_of_launches() -> None:
+def test_a_kernel_beside_unchanged_ones_is_told_with_its_part_of_the_time() -> None:
     plain = msgspec.structs.replace(product(64), kernel="Kernel", signature="Kernel<Gemm<128>>")
     fused = msgspec.structs.replace(product(8), kernel="Kernel", signature="Kernel<B2bGemm<128>>")
     fused = msgspec.structs.replace(fused, instructions=launch(STORE, LOAD).instructions)
-    sides = side(fused, plain, plain), side(plain, plain)
-    told = headline(doubts(*sides, ("before", "after")))
-    assert told == (
-        "Only the set of launches differs: before ran Kernel<B2bGemm<…>> alongside kernels that "
-        "are the same on both sides."
-    )
-    cut = msgspec.structs.replace(fused, signature=plain.signature)
-    assert "Only the set" not in headline(doubts(side(cut, plain), side(plain)))
-    # A page compares what both sides have; it still says what only one of them launched.
-    old, new = (msgspec.structs.replace(each, study="", version="", problem="") for each in sides)
-    assert Step(old, new, labels=("before", "after")).story.sentence.startswith(told)
+    sides = side(fused, plain, plain, study=""), side(plain, plain, study="")
+    said = Step(*sides, labels=("before", "after")).story.sentence
+    assert "no overall speed-up" in said and "before only: Kernel<B2bGemm<…>> (312 µs)" in said
+
+
+def test_sixteen_times_the_bytes_are_another_size_without_operations_too() -> None:
+    for more, size in ((16, True), (4, False), (1, False)):  # four: bytes may have become words
+        sides = [side(launch((LOAD[0], 8 * n), (STORE[0], 8 * n))) for n in (1, more)]
+        stored = amounts_of((sides[0], sides[1]), stored_bytes)
+        assert (_other_size((sides[0], sides[1]), None, stored) is not None) is size
 
 
 @pytest.mark.parametrize("flag", ["-G", "--device-debug"])

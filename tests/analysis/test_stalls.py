@@ -29,6 +29,10 @@ def test_two_samples_are_no_evidence() -> None:
     )
     found = breakdown(make_launch(instructions=table))
     assert found.source == "ratios" and found.top and found.top.state.id == "mio_throttle"
+    metrics = {counter.names[0]: Metric(value=1.0) for counter in catalog().group("stalls")}
+    for n, source in ((999, "ratios"), (1000, "samples")):  # if counters of all states are known
+        many = make_instructions(smsp__pcsamp_warps_issue_stalled_wait={0: n})
+        assert breakdown(make_launch(instructions=many, metrics=metrics)).source == source
     assert [line.telling for line in sampled_lines(make_launch(instructions=table))] == [False]
     # Without ratios they are all there is.
     assert breakdown(make_launch(instructions=table, metrics={})).source == "samples"

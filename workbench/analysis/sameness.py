@@ -38,7 +38,6 @@ from workbench.analysis.limits.roofline import (
     operations_of,
     stored_bytes,
 )
-from workbench.analysis.naming import titles
 from workbench.analysis.optional import over
 from workbench.analysis.precision import VANISHED, format_words
 from workbench.counters import PTX, catalog
@@ -50,7 +49,6 @@ from workbench.units import factor, joined, listed, quantity, several
 Kind = Literal[
     "same-code",
     "devices",
-    "launches",
     "debug",
     "parameters",
     "arithmetic",
@@ -81,12 +79,11 @@ _WORD, _MOST = 4, 0.9
 _HEADS = {
     "debug": N_("Built for debugging"),
     "devices": N_("Two devices"),
-    "launches": N_("Only the set of launches differs"),
     "same-code": N_("Identical machine code"),
     "kernels": N_("Different kernels"),
 }
 #: Kinds that leave the ratio of times valid.
-_RATIOS = frozenset({"debug", "devices", "launches", "same-code", "precision"})
+_RATIOS = frozenset({"debug", "devices", "same-code", "precision"})
 #: Kinds for which the work may also be the same.
 _ASIDES = {"size": N_("Different amount of data"), "kernels": _HEADS["kernels"]}
 #: Metrics of the compiler's output for PTX that ran.
@@ -121,15 +118,13 @@ def doubts(old: Profile, new: Profile, labels: tuple[str, str] | None = None) ->
     sides = (old, new)
     labels = labels or (_("the old side"), _("the new side"))
     found: list[Doubt | None] = [_debug(sides, labels), _parameters(sides)]
-    codes = _codes(old), _codes(new)
     same = one_code(old, new)
     apart = _devices(sides, same)
     found.append(apart)
     if same:
         found += _of_one_code(sides, apart=apart is not None, debug=found[0] is not None)
     else:
-        launched = _other_launches(sides, codes, labels)
-        found += [launched] if launched is not None else _by_amount(sides, labels)
+        found += _by_amount(sides, labels)
         both = side_by_side(old, new)
         if formats := format_words((both.old, both.new)):
             found.append(Doubt(kind="precision", words=formats))
@@ -227,31 +222,6 @@ def _other_flags(sides: tuple[Profile, Profile]) -> bool:
         return False
     built = [[x for x in p.build.flags if x[:2] != "-D"] for p in sides if p.build is not None]
     return len(built) == 2 and built[0] != built[1]
-
-
-def _other_launches(
-    sides: tuple[Profile, Profile],
-    codes: tuple[set[tuple[str, ...]] | None, set[tuple[str, ...]] | None],
-    labels: tuple[str, str],
-) -> Doubt | None:
-    """A doubt if one side ran the other's kernels unchanged, and a kernel that only it has."""
-    if codes[0] is None or codes[1] is None:
-        return None
-    for more, less in ((0, 1), (1, 0)):
-        there, here = codes[more] or set(), codes[less] or set()
-        if here < there:
-            launches = measured(sides[more])
-            called = zip(titles(launches), launches, strict=True)
-            alone = {name: x for name, x in called if machine_code(x) not in here}
-            known = {(x.kernel, x.signature) for x in measured(sides[less])}
-            if any((x.kernel, x.signature) in known for x in alone.values()):
-                return None
-            names = ", ".join(alone)
-            words = _(
-                "{labels} ran {names} alongside kernels that are the same on both sides"
-            ).format(labels=labels[more], names=names)
-            return Doubt(kind="launches", words=words)
-    return None
 
 
 def _relative(launch: Launch) -> tuple[str, ...]:

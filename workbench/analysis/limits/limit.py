@@ -58,6 +58,8 @@ def stall_words(state: str) -> str:
 #: independent; but all schedulers are sampled in the same cycle, and neighbouring warps act alike.
 #: So twice as many are needed.
 LEAST_SAMPLES = 12
+#: Fewer samples are worse than counters of all states: a tenth of them is known to a tenth.
+_MANY_SAMPLES = 1000
 
 
 class Share(Record, frozen=True):
@@ -135,7 +137,8 @@ def _broken_down(launch: Launch) -> Breakdown:
     # Only some states, without the one that issues, are no whole.
     known = {k: v for k, v in cycles.items() if v is not None and cycles["selected"] is not None}
     total = sum(sampled.values())
-    if total < LEAST_SAMPLES and any(known.values()):
+    enough = _MANY_SAMPLES if len(known) == len(states) else LEAST_SAMPLES
+    if total < enough and any(known.values()):
         total = 0
     weights = sampled if total else known
     whole = sum(weights.values())
