@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.factories import make_launch, make_profile, make_timing
@@ -73,6 +73,7 @@ def test_more_warps_of_another_kind_hide_nothing(fit: bool, roles: bool, named: 
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0, 100), st.floats(0.01, 0.99))
+@example(1.0625, 7.0, 75.0, 0.5)
 def test_no_hypothesis_says_the_opposite_of_what_happened(
     time: float, work: float, issue: float, waited: float
 ) -> None:
@@ -84,7 +85,9 @@ def test_no_hypothesis_says_the_opposite_of_what_happened(
         comparison, side(1e-3, {"issue": issue}, waits), side(1e-3 * time, {"issue": issue}, waits)
     )
     assert all(h.effect * math.log(time) > 0 and 0 < h.score <= 1 for h in found)
-    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+    # Instructions that filled the issue slots come before a wait that happens to explain more.
+    scores = [h.score for h in found if h.counter != "instructions"]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_a_named_wait_is_told_however_little_it_moved() -> None:

@@ -68,7 +68,7 @@ class _Roots:
 
     symbols: dict[int, set[Label]] = field(default_factory=lambda: defaultdict(set))
     definitions: dict[int, set[Label]] = field(default_factory=lambda: defaultdict(set))
-    lines: list[tuple[Extent, int, set[Label]]] = field(default_factory=list)
+    lines: list[tuple[Extent, int, set[Label], tuple[str, ...]]] = field(default_factory=list)
 
 
 def link(
@@ -205,13 +205,13 @@ def _root(found: SourceMap, roots: _Roots, kind: str, index: int, labels: set[La
                 found.governed[index].body,
                 EXIT if kind == "exit" else GOVERNED,
             )
-            roots.lines.append(((file, first, last), cost, labels))
+            roots.lines.append(((file, first, last), cost, labels, ()))
             calls = (x for x in found.calls if x.place[0] == file and first <= x.place[1] <= last)
             called = {call.name for call in calls}
-        places = (routine.place for routine in found.routines if routine.name in called)
-        roots.lines += ((place, cost + GOVERNED, labels) for place in places)
+        routines = (routine for routine in found.routines if routine.name in called)
+        roots.lines += ((x.place, cost + GOVERNED, labels, (x.name,)) for x in routines)
     else:
-        roots.lines.append((found.routines[index].place, FUNCTION, labels))
+        roots.lines.append((found.routines[index].place, FUNCTION, labels, ()))
 
 
 class _Chains:
@@ -368,8 +368,8 @@ def _spread(found: SourceMap, roots: _Roots) -> dict[Line, LineLink]:
         cost = STORE - STEP if definition.kind == "element" else 0
         entered = definition.kind == "argument"
         out.push("definition", index, entered, cost, frozenset(labels), ())
-    for place, cost, labels in roots.lines:
-        out.govern(place, cost, frozenset(labels))
+    for place, cost, labels, via in roots.lines:
+        out.govern(place, cost, frozenset(labels), via)
     out.run()
     return out.lines
 
