@@ -119,8 +119,8 @@ FEWER = "; with fewer bits, results may be less exact"
     [
         (
             (FLOAT, ("DMUL R4, R8, R10", 2 * THREADS), ("F2F.F32.F64 R4, R8", 2 * THREADS)),
-            (FLOAT, ("FMUL R4, R8, R10", 2 * THREADS)),
-            "float64 operations 65.5 k → 0 and conversions between float64 and float32 "
+            (FLOAT, ("FMUL R4, R8, R10", 2 * THREADS), ("DADD R4, R8, R2", 512), ("I2F.F64 R4, R8", 512)),
+            "float64 operations 65.5 k → 512 and conversions between float64 and float32 "
             f"65.5 k → 0{FEWER}",
         ),
         ((FLOAT,), (("DFMA R4, R8, R10, R4", 64 * THREADS),), "float64 operations 0 → 4.19 M and "

@@ -53,11 +53,13 @@ def format_words(sides: tuple[Profile, Profile]) -> str:
         return _tensor_cores(sides)
     whole = [sum(side[name] for name in _FORMATS) for side in (old, new)]
     # A larger problem has more of all formats: a format is gone only if its share is as well.
+    sides_of = ((old, new, whole[0], whole[1]), (new, old, whole[1], whole[0]))
     shifted = [
         name
         for name in _FORMATS
-        for a, b, n, m in ((old[name], new[name], *whole), (new[name], old[name], *whole[::-1]))
-        if a and a >= _OF_OPERATIONS * n and b <= VANISHED * a * min(m / n, 1.0)
+        for here, there, n, m in sides_of
+        if (a := here[_MANY + name]) and a >= _OF_OPERATIONS * n
+        if there[name] <= VANISHED * a * min(m / n, 1.0)
     ]
     # If only float32 is added or removed, it is an index or an epilogue.
     if not all(whole) or not {*shifted} - {"float32"}:
@@ -81,15 +83,16 @@ def format_words(sides: tuple[Profile, Profile]) -> str:
     return f"{listed(said)}{fewer}"
 
 
-#: Among operations by format: conversions that read or write a float64.
-_CONVERTED = "conversions"
+#: Among operations by format: conversions between float64 and float32; formats of many lanes.
+_CONVERTED, _MANY = "conversions", "many "
 
 
 def _operations_by_format(profile: Profile) -> Mapping[str, float] | None:
     """Every kernel and configuration counts once; None if one kernel's code was not counted."""
     if not all(map(_formats, measured(profile))):
         return None
-    return {name: _of_format(profile, name) for name in (*_FORMATS, _CONVERTED)}
+    many = (_MANY + name for name in _FORMATS)
+    return {name: _of_format(profile, name) for name in (*_FORMATS, _CONVERTED, *many)}
 
 
 def _of_format(profile: Profile, name: str) -> float:
@@ -97,7 +100,7 @@ def _of_format(profile: Profile, name: str) -> float:
 
 
 def _count_formats(launch: Launch) -> dict[str, float]:
-    """Operations by format, two per multiply-add; formats of a few lanes are left out."""
+    """Operations by format, two per multiply-add; those of many lanes as `_MANY`, too."""
     lanes: dict[str, float] = defaultdict(float)
     operations: dict[str, float] = defaultdict(float)
     for text, *__, count in executed(launch):
@@ -108,8 +111,8 @@ def _count_formats(launch: Launch) -> dict[str, float]:
             if weight:
                 lanes[name] += weight * count
     few = _OF_LANES * lanes[""]
-    kept = {name: n for name, n in operations.items() if lanes.get(name, few) >= few}
-    return {_CONVERTED: 0.0, **kept} if few else {}
+    many = {_MANY + name: n for name, n in operations.items() if lanes.get(name, few) >= few}
+    return {_CONVERTED: 0.0, **operations, **many} if few else {}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -119,7 +122,7 @@ def _format(text: str) -> tuple[str, float, float] | None:
     row = OPCODES.get(opcode)
     if row is None:
         return None
-    if row.role == "conversion" and "F64" in modifiers:
+    if row.role == "conversion" and {"F64", "F32"} <= {*modifiers}:
         return _CONVERTED, 1.0, 0.0
     name = next((_INPUTS[each] for each in sorted(modifiers) if each in _INPUTS), "half")
     if matrix_product(opcode):
