@@ -111,6 +111,7 @@ def test_another_unit_in_place_of_floats_is_the_same_work(
 
 FLOAT, TENSOR = ("FFMA R5, R4, R6, R5", 64 * THREADS), 64 * THREADS * 2 // 2048 * 32
 HALVES = ("HMMA.16816.F32.BF16 R4, R8, R10, R4", TENSOR // 2)
+FEW_DOUBLES = ("DADD R4, R8, R2", 512), ("I2F.F64 R4, R8", 512)
 FEWER = "; with fewer bits, results may be less exact"
 
 
@@ -119,7 +120,7 @@ FEWER = "; with fewer bits, results may be less exact"
     [
         (
             (FLOAT, ("DMUL R4, R8, R10", 2 * THREADS), ("F2F.F32.F64 R4, R8", 2 * THREADS)),
-            (FLOAT, ("FMUL R4, R8, R10", 2 * THREADS), ("DADD R4, R8, R2", 512), ("I2F.F64 R4, R8", 512)),
+            (FLOAT, ("FMUL R4, R8, R10", 2 * THREADS), *FEW_DOUBLES),
             "float64 operations 65.5 k → 512 and conversions between float64 and float32 "
             f"65.5 k → 0{FEWER}",
         ),

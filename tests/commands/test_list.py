@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from tests.factories import emulate_demo, make_profile, make_project, make_timing
 from workbench.cli import app
@@ -327,3 +328,17 @@ def test_no_word_of_a_title_is_cut_for_the_sake_of_bars(monkeypatch: pytest.Monk
         assert '"asynchronous"' in text
         assert max(map(len, text.splitlines())) <= int(width)
     assert "█" in text  # where there is room, they are there
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_time_of_forty_terabytes_a_second_is_marked_in_every_form(
+    project: Path, wrong: bool
+) -> None:
+    moved = 40_000_000_000 if wrong else 400_000_000
+    Store(project / "profiles").save_timing(replace(make_timing(1e-3), bytes=moved))
+    for form in ("table", "markdown"):
+        said = run("--format", form)
+        assert ("(!)" in said and "not plausible" in said) == wrong, said
+    versions = json.loads(run("--format", "json"))["studies"][0]["versions"]
+    reasons = [text for one in versions for time in one["times"] for text in time["implausible"]]
+    assert bool(reasons) == wrong
