@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.analysis.test_attribution_properties import recorded_ladders
+from tests.analysis.test_attribution import recorded_ladders
 from tests.analysis.test_derived import SHARE, basic, profile
 from workbench.analysis.story import Step
 from workbench.model import InstructionTable, Launch, Profile

@@ -8,8 +8,9 @@ from tests.factories import make_launch, make_profile, make_timing, padded, with
 from workbench.analysis.compare import Comparison, compare
 from workbench.analysis.expectations import Judgement, judge, side_effects
 from workbench.counters import catalog
+from workbench.errors import UsageError
 from workbench.model import Metric, Number, Profile, Spread
-from workbench.specs import Expectation
+from workbench.specs import Expectation, parse_prediction
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 
@@ -287,3 +288,35 @@ def test_what_follows_from_a_counter() -> None:
     assert {"flop_rate", "cycles"} <= following("duration")
     assert not following("duration") & {"instructions", "flops", "dram_bytes"}
     assert not following("mio_throttle")
+
+
+@pytest.mark.parametrize(
+    ("change", "form", "number", "sign"),
+    [
+        ("-50%", "relative", -50, ""),
+        ("−50 %", "relative", -50, ""),
+        ("+20%", "relative", 20, ""),
+        ("+2x", "factor", 2, ""),
+        ("2x", "factor", 2, ""),
+        ("-4x", "factor", -4, ""),
+        ("to 0", "to", 0, ""),
+        ("to 100%", "to", 100, ""),
+        ("< 0.1x", "ratio", 0.1, "<"),
+        (">=2×", "ratio", 2, ">="),
+        ("<= 32", "bound", 32, "<="),
+        (">= 0.9 of peak", "peak", 0.9, ">="),
+        (" up ", "up", 0, ""),
+        ("down", "down", 0, ""),
+        ("same", "same", 0, ""),
+    ],
+)
+def test_grammar(change: str, form: str, number: float, sign: str) -> None:
+    found = parse_prediction(change)
+    assert (found.form, found.number, found.sign) == (form, number, sign)
+
+
+@pytest.mark.parametrize("change", ["", "50%", "much", "-50", "0x", "> x", "to", "-50% or so"])
+def test_what_cannot_be_read_is_refused(change: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_prediction(change)
+    assert change in error.value.message and "to 0" in error.value.hint

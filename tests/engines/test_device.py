@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.engines.fake_pycuda.pycuda import driver
+from workbench.engines.gpu import device
 from workbench.engines.gpu.device import DeviceContext
 from workbench.engines.host.job import BufferSpec
 
@@ -44,3 +47,21 @@ def test_a_replaced_buffer_keeps_its_guards(monkeypatch: pytest.MonkeyPatch) -> 
     assert session.strayed() == ()
     driver.memset_d8(old.address + old.nbytes, 0, 1)
     assert session.strayed() == ("y",)
+
+
+def test_as_much_l2_is_set_aside_for_each_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one has 11,796,480 bytes on an H200: with none, the next one's policy is void."""
+    limits = {6: 11_796_480}
+
+    def call(_driver: object, name: str, *args: Any) -> None:
+        if name == "cuCtxGetLimit":
+            args[0]._obj.value = limits[args[1]]
+        elif name == "cuCtxSetLimit":
+            limits[args[0]] = args[1].value
+
+    monkeypatch.setattr(device, "Driver", type("Driver", (), {"call": call}))
+    monkeypatch.syspath_prepend(Path(__file__).parent / "fake_pycuda")
+    with DeviceContext() as session:
+        limits[6] = 1 << 20  # as a version sets it
+        session.release()
+        assert limits == {6: 11_796_480}

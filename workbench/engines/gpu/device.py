@@ -27,6 +27,7 @@ from workbench.store import device_slug
 #: Bytes of poison on both sides of a guarded buffer. A multiple of 512, so that the
 #: buffer keeps the alignment that cuMemAlloc promises (256 bytes).
 GUARD = 4096
+_PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 _GUARD_BYTE = 0xFF
 _ALIGN = 512
 #: `DeviceContext.wake`: the size of its memsets, their number between two waits, its duration.
@@ -110,6 +111,7 @@ class DeviceContext:
         self.during = "starting"
         self._memory: list[Any] = []
         self._guarded: dict[int, tuple[str, int]] = {}  # address -> the buffer's name and size
+        self._persisting = ctypes.c_size_t()  # bytes of L2 that the driver sets aside: not 0
 
     def __enter__(self) -> DeviceContext:
         try:
@@ -129,6 +131,8 @@ class DeviceContext:
         # A blocking stream: work that a library puts on the legacy default stream is ordered with
         # ours, so that events around it still enclose it.
         self.stream = cuda.Stream()
+        with suppress(DriverError):
+            Driver().call("cuCtxGetLimit", ctypes.byref(self._persisting), _PERSISTING_L2)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -250,7 +254,7 @@ class DeviceContext:
         return len(self._memory)
 
     def release(self, but: int = 0) -> None:
-        """Free all allocations except the first `but`; give back L2 that was set aside."""
+        """Free all allocations except the first `but`; set aside as much L2 as at first."""
         for each in self._memory[but:]:
             self._guarded.pop(int(each), None)
         del self._memory[but:]
@@ -260,7 +264,7 @@ class DeviceContext:
         with suppress(DriverError):
             driver = Driver()
             driver.call("cuCtxResetPersistingL2Cache")
-            driver.call("cuCtxSetLimit", 6, ctypes.c_size_t(0))  # of persisting L2, in bytes
+            driver.call("cuCtxSetLimit", _PERSISTING_L2, self._persisting)
         gc.collect()
         gc.freeze()  # remaining objects are examined once: PyTorch alone takes 60 ms each time
         torch = sys.modules.get("torch")
