@@ -497,8 +497,8 @@ def _run_once(
         place, what = apart[0]
         warnings.add(
             f"{place}: {what}, with no __syncwarp() between (such lines: {len(dict(apart))}): "
-            "right here, with lanes in step, but the architecture does not guarantee it; put a "
-            "__syncwarp() between"
+            "the value is right while lanes run in step, which the architecture does not "
+            "guarantee; put a __syncwarp() between"
         )
     outcome.warnings = tuple(sorted(warnings))
     outcome.doubts = tuple(sorted({words for each in answers for words in each.doubts}))

@@ -111,7 +111,9 @@ def test_a_profile_of_the_emulator_is_kept_with_what_no_chip_guarantees(
     kept = "profiles/emulator-sm90/double/v0/n1000.emulator.json.zst"
     assert f" in the emulator -> {kept}\n" in out
     assert [entry.version for entry in Store.of(project).find()] == ["v0"]
-    assert " ".join(cli("verify", "v0", *EMULATED)[1].split()).count(said[6:]) == 1
+    out = cli("verify", "v0", *EMULATED, "--also", f"markdown={project.root}/n.md")[1]
+    assert " ".join(out.split()).count(said[6:]) == 1
+    assert "does not guarantee; put a" in (project.root / "n.md").read_text()
     found = json.loads(cli("verify", "v0", *EMULATED, "--format", "json")[1])["results"]
     assert [[f"note: v0: {words}." for words in each["notes"]] for each in found] == [[said]] * 2
 

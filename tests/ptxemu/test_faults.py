@@ -240,7 +240,7 @@ def test_fault(cuda: Compile, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a neighbour's store", r":4: a lane reads .* has written at k\.cu:3, .*: 1\): right here"),
+        ("a neighbour's store", r":4: a lane reads .* has written at k\.cu:3, .*: 1\): the value"),
         ("a neighbour's load", r":6: a lane writes .* has read at k\.cu:5, with no __syncwarp"),
     ],
 )

@@ -43,7 +43,7 @@ from workbench.gate.rules import (
     run_gate,
     turns_gate,
 )
-from workbench.language import _
+from workbench.language import _, told
 from workbench.model import Record, Timing
 from workbench.project import PRIVATE, Project, find_project
 from workbench.revisions import commit_of, repository, worktree
@@ -457,6 +457,7 @@ def of_verified(found: VerifiedVersions) -> Past:
     gates = _unread(found.study, found.broken, "fail")
     for (version, problem), judged in found.pairs:
         text = _("right on {names}").format(names=problem.name)
+        text = _("; ").join((text, *map(told, judged.check.notes if judged.check else ())))
         error = judged.error
         own = gates_of(version, error, Rules()) if error else [_gate(version, "pass", text)]
         gates += [replace(each, kind="result", name=problem.name) for each in own]
