@@ -43,8 +43,9 @@ whose peak differs from chip to chip (the L2, pipes, the L1's data stage) are co
 the cycles that they need at their peak. For the L2 this is up to 2% off in one run, and 7%
 between two.
 
-Over the launches of a version, counts and times are added, rates are means weighted by
-duration (or instructions), and registers, block size and limits are of one launch.
+Over the launches of a version, counts and times are added. A ratio of two counters is a mean
+weighted by the second (sectors for each request by the requests), another rate by duration
+(or instructions). Registers, block size and limits are of one launch.
 Launches of one kernel in a report are samples, averaged first.
 
 NVIDIA explains metrics here: SECTIONS.
