@@ -570,7 +570,7 @@ def _collapsed(amounts: Amounts) -> bool:
 def _other_size(
     sides: tuple[Profile, Profile], operations: Amounts | None, stored: Amounts | None
 ) -> Doubt | None:
-    """A doubt if operations and stored bytes changed alike, or a copy reads and writes less."""
+    """A doubt if operations (none or unknown: loaded bytes) and stored bytes changed alike."""
     if stored is None or min(stored.once) <= 0:
         return None
     if any(len({x.kernel for x in measured(side)}) > 1 for side in sides):
