@@ -67,9 +67,6 @@ def test_out_is_another_folder(project: Path, tmp_path: Path) -> None:
     out = tmp_path / "site"
     assert run("demo", "--out", str(out)).output.splitlines()[-1] == str(out / "index.html")
     assert not (project / "reports").exists()
-
-
-def test_out_that_is_a_file_is_wrong_usage(project: Path) -> None:
     (project / "a.txt").write_text("")
     assert "a.txt is not a folder" in refused("--out", "a.txt").message
 
@@ -192,10 +189,13 @@ def test_only_an_earlier_page_is_overwritten(project: Path) -> None:
     run("--single-file", "v3", "--out", "a.html")
     assert run("--single-file", "v3", "--out", "a.html").exit_code == 0
     (project / "thesis.html").write_text("<h1>Thesis</h1>")
+    assert "not a page of a report" in refused("--single-file", "thesis.html").message
     error = refused("--single-file", "v3", "--out", "thesis.html")
     assert error.exit_code == 2 and "--force" in error.hint
     assert (project / "thesis.html").read_text() == "<h1>Thesis</h1>"
     assert run("--single-file", "v3", "--out", "thesis.html", "--force").exit_code == 0
+    os.mkfifo(project / "x.html")
+    assert "is not a page of a report" in refused("--single-file", "v3", "--out", "x.html").message
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,6 @@ def test_what_is_no_page_is_wrong_usage(project: Path, arguments: tuple[str, ...
     error = refused("--single-file", *arguments)
     assert error.exit_code in (2, 5) and error.hint
     assert list(project.glob("*.html")) == []
-
-
-def test_a_page_elsewhere_is_no_page_of_ours(project: Path) -> None:
-    (project / "thesis.html").write_text("<h1>Thesis</h1>")
-    assert "not a page of a report" in refused("--single-file", "thesis.html").message
-    os.mkfifo(project / "x.html")
-    assert "is not a page of a report" in refused("--single-file", "v3", "--out", "x.html").message
 
 
 def test_a_study_of_which_nothing_is_said_is_not_read_again(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engines.fake_pycuda import pycuda
 from tests.engines.fake_pycuda.pycuda import driver
 from workbench.engines.gpu import device
 from workbench.engines.gpu.device import DeviceContext
@@ -60,7 +61,9 @@ def test_as_much_l2_is_set_aside_for_each_version(monkeypatch: pytest.MonkeyPatc
             limits[args[0]] = args[1].value
 
     monkeypatch.setattr(device, "Driver", type("Driver", (), {"call": call}))
-    monkeypatch.syspath_prepend(Path(__file__).parent / "fake_pycuda")
+    monkeypatch.setattr(driver, "init", lambda: None)  # which shortens all later warm-ups
+    monkeypatch.setitem(sys.modules, "pycuda", pycuda)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
     with DeviceContext() as session:
         limits[6] = 1 << 20  # as a version sets it
         session.release()
